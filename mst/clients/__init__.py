@@ -1,1 +1,1 @@
-
+"""One file per way to drive a program under test."""

@@ -1,1 +1,1 @@
-
+"""One trial: client to transcript, artifacts, record."""

@@ -1,1 +1,1 @@
-
+"""Eval configs, datasets and plugins to typed objects."""

@@ -1,1 +1,1 @@
-
+"""The Celery side: app, tasks, dispatch, ledger, envelopes."""

@@ -1,1 +1,1 @@
-
+"""Assertions, checks, judging, comparing; where verdicts come from."""

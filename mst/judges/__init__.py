@@ -1,1 +1,1 @@
-
+"""One file per judge or pairwise judge."""

@@ -1,1 +1,1 @@
-
+"""Summary tables and the HTML report."""

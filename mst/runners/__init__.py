@@ -1,1 +1,1 @@
-
+"""Where shards run: one file each, one contract."""

@@ -1,1 +1,1 @@
-
+"""Run folders: write, read, regrade, resume."""

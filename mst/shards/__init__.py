@@ -1,1 +1,1 @@
-
+"""Split, bundle, protocol, shard worker, supervisor, channels."""

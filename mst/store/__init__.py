@@ -1,1 +1,1 @@
-
+"""Result stores: one contract, one file per kind."""
