@@ -15,6 +15,7 @@
         DigestMismatch      bytes differ from the digest that was promised for them
         CorruptFile         a stored document cannot be read
         RunnerError         a runner could not provide its machines
+        ProgramError        a program could not be started
       FormatError           a stored document is of another major version (exit 2)
       GraderError           a grader could not give a verdict; becomes a grading error, never a failed answer
       ClientError           the program under test could not be driven; `kind` says whose fault it was
@@ -143,6 +144,12 @@ class RunnerError(InfrastructureError):
     """A runner could not provide its machines."""
 
     code = "runner"
+
+
+class ProgramError(InfrastructureError):
+    """A program could not be started: missing, not executable, or its working folder is gone."""
+
+    code = "program"
 
 
 class GraderError(MstError):
