@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from mst.errors import DigestMismatch, ObjectMissing
+from mst.errors import DigestMismatch, InfrastructureError, ObjectMissing
 from mst.model.base import FileRef
 
 CHUNK_BYTES = 1024 * 1024
@@ -87,3 +88,28 @@ def place(files: Iterable[FileRef], source: FileSource, into: Path) -> None:
             raise DigestMismatch(f"{found}: changed since it was recorded (for {file.path}); resolve the eval again")
         if file.executable:
             target.chmod(0o755)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace a small file so that a reader, or a crash at any moment, sees the old bytes or the new ones.
+
+    Temporary name in the same folder, fsync, rename. Parents are made.
+
+    Raises:
+        InfrastructureError: the disk is full or may not be written; the old file stands.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InfrastructureError(f"{path}: cannot be written ({error.strerror}); free space or fix permissions") from error

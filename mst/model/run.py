@@ -343,6 +343,8 @@ class VerdictRecord(Model):
     flips_down: list[str]
     regressions: list[str] = []
     """Flips down of cases tagged `regression`."""
+    regressions_shown: list[str] = []
+    """Those whose fall is evidence by itself (Fisher, Holm over tagged cases)."""
     held_out: dict[str, Any] | None = None
     notes: list[str] = []
 

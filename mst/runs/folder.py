@@ -1,0 +1,259 @@
+"""One run folder: where its files are, and how they are written and read.
+
+    <results root>/<eval name>/runs/<run-id>/
+      run.json  results.json  summary.json
+      inputs/cases.jsonl  inputs/files/<sha256>      what a regrade needs when the eval's own files are gone
+      transcripts/<variant>/<case-id>/<trial>.json
+      artifacts/<variant>/<case-id>/<trial>/...
+      scores/<grader>/<variant>/<case-id>/<trial>.json
+      scores/<pairwise judge>/<variant>/<case-id>.json
+      report/index.html
+
+A regrade has no transcripts or artifacts of its own: it reads its source's in place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic_core import from_json
+
+from mst.config.cases import CaseFile
+from mst.config.files import FolderFiles, write_atomic
+from mst.errors import CorruptFile, ObjectMissing, UsageError
+from mst.judges.contract import Subject
+from mst.model.base import FileRef
+from mst.model.case import Case
+from mst.model.keys import ComparisonKey, TrialKey, segment
+from mst.model.run import CaseResult, RunRecord, SummaryRecord
+from mst.model.score import PreferenceRecord, ScoreRecord
+from mst.model.trial import TrialRecord, trial_digest
+
+
+class RunFolder:
+    """A run's folder. Reading is safe at any time; writers hold `locked()`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_id = path.name
+        self._source: RunFolder | None = None
+
+    def __repr__(self) -> str:
+        return f"RunFolder({self.path})"
+
+    @property
+    def inputs(self) -> Path:
+        """What the run was resolved to: cases and the files that graders need."""
+        return self.path / "inputs"
+
+    @property
+    def work(self) -> Path:
+        """Bundles and results of shards while they run; removed when the run is assembled."""
+        return self.path / ".work"
+
+    @property
+    def source(self) -> RunFolder:
+        """The folder that holds the transcripts: this one, or the one that a regrade was made from."""
+        if self._source is None:
+            found = self.run().graded_from
+            if found is not None and not (self.path / "transcripts").is_dir():
+                self._source = RunFolder(self.path.with_name(found))
+            else:
+                self._source = self
+        return self._source
+
+    def trial_path(self, key: TrialKey) -> Path:
+        """Where a trial's record is."""
+        return self.path / "transcripts" / segment(key.variant) / segment(key.case_id) / f"{key.trial}.json"
+
+    def artifact_folder(self, key: TrialKey) -> Path:
+        """Where a trial's exported workspace is."""
+        return self.path / "artifacts" / segment(key.variant) / segment(key.case_id) / str(key.trial)
+
+    def score_path(self, grader: str, key: TrialKey) -> Path:
+        """Where one grader's score on a trial is."""
+        folder = self.path / "scores" / segment(grader) / segment(key.variant) / segment(key.case_id)
+        return folder / f"{key.trial}.json"
+
+    def preference_path(self, judge: str, key: ComparisonKey) -> Path:
+        """Where one pairwise judge's preference on a case is."""
+        return self.path / "scores" / segment(judge) / segment(key.candidate) / f"{segment(key.case_id)}.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other writers on this machine. The lock goes with the process, however it ends.
+
+        Raises:
+            UsageError: another process is writing this run.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"{self.path}: another mst process is writing this run; wait for it to end") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def write_run(self, run: RunRecord) -> None:
+        """Replace `run.json`."""
+        write_atomic(self.path / "run.json", run.model_dump_json(exclude_none=True, indent=1).encode())
+
+    def write_summary(self, summary: SummaryRecord) -> None:
+        """Replace `summary.json`."""
+        write_atomic(self.path / "summary.json", summary.model_dump_json(exclude_none=True, indent=1).encode())
+
+    def write_trial(self, record: TrialRecord, artifacts: Path | None) -> None:
+        """Make a trial durable: artifacts first, the record last, so that a record's artifacts are always there.
+
+        Args:
+            record: of the trial, without its artifact path.
+            artifacts: folder with the exported files, on the same disk; it is moved, not copied.
+        """
+        key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
+        update: dict[str, object] = {"run_id": self.run_id}
+        if artifacts is not None:
+            target = self.artifact_folder(key)
+            if target.exists():
+                shutil.rmtree(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(artifacts, target)
+            update["artifacts"] = target.relative_to(self.path).as_posix()
+        write_atomic(self.trial_path(key), record.model_copy(update=update).to_json())
+
+    def run(self) -> RunRecord:
+        """Read `run.json`.
+
+        Raises:
+            UsageError: no run here.
+            CorruptFile, FormatError: it cannot be read.
+        """
+        path = self.path / "run.json"
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise UsageError(f"{self.path}: no run.json here, so this is not a run folder") from None
+        return RunRecord.from_json(data, str(path))
+
+    def summary(self) -> SummaryRecord:
+        """Read `summary.json`.
+
+        Raises:
+            UsageError: the run was not assembled yet.
+        """
+        path = self.path / "summary.json"
+        if not path.is_file():
+            raise UsageError(f"{self.path}: no summary yet; finish it with 'mst run --resume' or 'mst grade'")
+        return SummaryRecord.from_json(path.read_bytes(), str(path))
+
+    def cases(self) -> CaseFile:
+        """The cases as this run resolved them."""
+        return CaseFile.open(self.inputs / "cases.jsonl")
+
+    def files(self) -> FolderFiles:
+        """The files that the run's cases and graders name."""
+        return FolderFiles(self.inputs / "files")
+
+    def case_results(self) -> Iterator[CaseResult]:
+        """Stream `results.json`: one case for one variant at a time, in its order."""
+        path = self.path / "results.json"
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                text = line.strip().rstrip(b",")
+                if number == 1 or text in (b"]}", b""):
+                    continue
+                try:
+                    yield CaseResult.model_validate_json(text)
+                except ValueError as error:
+                    raise CorruptFile(f"{path}:{number}: {error}") from error
+
+    def trial_bytes(self, key: TrialKey) -> bytes | None:
+        """A trial record's bytes, or None when the trial has not been collected."""
+        try:
+            return self.source.trial_path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def trial(self, key: TrialKey) -> TrialRecord | None:
+        """A trial's record, or None when it has not been collected."""
+        data = self.trial_bytes(key)
+        return None if data is None else TrialRecord.from_json(data, str(self.source.trial_path(key)))
+
+    def subject(self, case: Case, key: TrialKey) -> Subject | None:
+        """A trial as graders see it, or None when it has not been collected.
+
+        Raises:
+            CorruptFile: the record is not this trial's.
+        """
+        data = self.trial_bytes(key)
+        if data is None:
+            return None
+        record = TrialRecord.from_json(data, str(self.source.trial_path(key)))
+        if (record.variant, record.case_id, record.trial) != (key.variant, key.case_id, key.trial):
+            raise CorruptFile(f"{self.source.trial_path(key)}: this is the record of another trial")
+        return Subject(
+            case=case,
+            record=record,
+            digest=trial_digest(data, record.artifact_files),
+            artifacts=TrialArtifacts(self.source.artifact_folder(key), record.artifact_files),
+        )
+
+    def score(self, grader: str, key: TrialKey) -> ScoreRecord | None:
+        """One grader's score on a trial, or None."""
+        path = self.score_path(grader, key)
+        try:
+            return ScoreRecord.from_json(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            return None
+
+    def preference(self, judge: str, key: ComparisonKey) -> PreferenceRecord | None:
+        """One pairwise judge's preference on a case, or None."""
+        path = self.preference_path(judge, key)
+        try:
+            return PreferenceRecord.from_json(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            return None
+
+    def preferences(self) -> Iterator[PreferenceRecord]:
+        """All preferences of the run, by judge, candidate and case name."""
+        for path in sorted((self.path / "scores").glob("pairwise.*/*/*.json")):
+            yield PreferenceRecord.from_json(path.read_bytes(), str(path))
+
+    def has_trials(self) -> bool:
+        """Whether anything was collected."""
+        return next((self.source.path / "transcripts").glob("*/*/*.json"), None) is not None
+
+
+class TrialArtifacts:
+    """One trial's exported files by digest."""
+
+    def __init__(self, folder: Path, listed: list[FileRef]) -> None:
+        self._folder = folder
+        self._listed = listed
+
+    def locate(self, sha256: str) -> Path:
+        """See `mst.config.files.FileSource.locate`."""
+        for file in self._listed:
+            path = self._folder / file.path
+            if file.sha256 == sha256 and path.is_file():
+                return path
+        raise ObjectMissing(f"{self._folder}: an artifact with digest {sha256} is missing")
+
+
+def read_json(path: Path) -> object:
+    """A JSON file as plain types.
+
+    Raises:
+        CorruptFile: it is not JSON.
+    """
+    try:
+        return from_json(path.read_bytes())
+    except ValueError as error:
+        raise CorruptFile(f"{path}: not readable as JSON ({error})") from error

@@ -1,0 +1,195 @@
+"""The one grading path: every trial of every case, then each case's comparisons, verdicts from a grading source.
+
+A regrade, a fresh run and a shard worker all walk the same way; they differ in where trials lie, where verdicts come
+from, and who is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from mst.grade.contract import Grader, GradingSource, Pair
+from mst.grade.names import graders_for, pairwise_for
+from mst.judges.contract import Subject
+from mst.model.case import Case, EvalPlan
+from mst.model.keys import ComparisonKey, TrialKey
+from mst.model.score import ComparisonGrading, GraderScore, Preference, TrialGrading
+
+
+class Trials(Protocol):
+    """Where collected trials lie: a run folder or a bundle."""
+
+    def subject(self, case: Case, key: TrialKey) -> Subject | None:
+        """A trial as graders see it, or None when it was not collected."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedTrial:
+    """A trial with what grading found. No subject: it was never collected. No grading: there was nothing to grade."""
+
+    key: TrialKey
+    subject: Subject | None
+    grading: TrialGrading | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedCase:
+    """One case with all its trials, in the order of variants and trial numbers, and its comparisons."""
+
+    case: Case
+    trials: Sequence[GradedTrial]
+    comparisons: Sequence[ComparisonGrading]
+
+
+T = TypeVar("T")
+Told = Callable[[TrialGrading | ComparisonGrading], Awaitable[None]]
+Starting = Callable[[TrialKey | ComparisonKey], Awaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradingWalk:
+    """Settings of one walk over a run's cases.
+
+    Attributes:
+        variants: names of the variants to grade, in the plan's order.
+        cancel: when set, no further unit starts; what did not start has grading errors that say so.
+        starting, told: called before a unit starts and after it ends, with its outcome.
+    """
+
+    plan: EvalPlan
+    trials: Trials
+    source: GradingSource
+    variants: Sequence[str]
+    cancel: asyncio.Event
+    starting: Starting | None = None
+    told: Told | None = None
+
+    async def cases(self, cases: Iterable[Case]) -> AsyncIterator[GradedCase]:
+        """Grade cases, `plan.concurrency` units at a time, and yield them in the order given.
+
+        Memory: at most twice the concurrency of cases are held at once.
+        """
+        room = asyncio.Semaphore(self.plan.concurrency)
+        window: deque[asyncio.Task[GradedCase]] = deque()
+        try:
+            for case in cases:
+                window.append(asyncio.create_task(self._case(case, room)))
+                if len(window) >= 2 * self.plan.concurrency:
+                    yield await window.popleft()
+            while window:
+                yield await window.popleft()
+        finally:
+            for task in window:
+                task.cancel()
+            await asyncio.gather(*window, return_exceptions=True)
+
+    async def _case(self, case: Case, room: asyncio.Semaphore) -> GradedCase:
+        keys = [
+            TrialKey(variant=name, case_id=case.id, trial=number)
+            for name in self.variants
+            for number in range(self.plan.trials_of(case))
+        ]
+        graders = {name: graders_for(self.plan, self.plan.variant(name), case) for name in self.variants}
+        trials = await _all(self._trial(case, key, graders[key.variant], room) for key in keys)
+        comparisons = await _all(self._comparisons(case, trials, room))
+        return GradedCase(case=case, trials=trials, comparisons=comparisons)
+
+    async def _trial(self, case: Case, key: TrialKey, graders: Sequence[Grader], room: asyncio.Semaphore) -> GradedTrial:
+        async with room:
+            subject = self.trials.subject(case, key)
+            if subject is None or not subject.record.is_scorable:
+                return GradedTrial(key=key, subject=subject, grading=None)
+            if self.cancel.is_set():
+                return GradedTrial(key=key, subject=subject, grading=not_graded(key, subject, graders, "cancelled"))
+            if self.starting is not None:
+                await self.starting(key)
+            grading = await self.source.trial(key, subject, graders)
+            if self.told is not None:
+                await self.told(grading)
+            return GradedTrial(key=key, subject=subject, grading=grading)
+
+    def _comparisons(
+        self, case: Case, trials: Sequence[GradedTrial], room: asyncio.Semaphore
+    ) -> list[Awaitable[ComparisonGrading]]:
+        judges = pairwise_for(self.plan)
+        if not judges or self.plan.baseline not in self.variants:
+            return []
+        sides = {name: comparable(trials, name) for name in self.variants}
+        baseline = sides[self.plan.baseline]
+        return [
+            self._comparison(
+                ComparisonKey(candidate=name, case_id=case.id),
+                Pair(case=case, candidate=name, baseline_trials=baseline, candidate_trials=sides[name]),
+                judges,
+                room,
+            )
+            for name in self.plan.candidates
+            if name in sides and baseline and sides[name]
+        ]
+
+    async def _comparison(
+        self, key: ComparisonKey, pair: Pair, judges: Sequence[Grader], room: asyncio.Semaphore
+    ) -> ComparisonGrading:
+        async with room:
+            if self.cancel.is_set():
+                return not_compared(key, pair, judges, "cancelled")
+            if self.starting is not None:
+                await self.starting(key)
+            grading = await self.source.comparison(key, pair, judges)
+            if self.told is not None:
+                await self.told(grading)
+            return grading
+
+
+def comparable(trials: Sequence[GradedTrial], variant: str) -> list[Subject]:
+    """The trials of one side that may be compared: collected, no infrastructure failure, no failed client.
+
+    A failed answer is compared, and so is a trial that only has a grading error. Each carries what its grading said.
+    """
+    return [
+        Subject(
+            case=trial.subject.case,
+            record=trial.subject.record,
+            digest=trial.subject.digest,
+            artifacts=trial.subject.artifacts,
+            passed=None if trial.grading is None else trial.grading.passed,
+        )
+        for trial in trials
+        if trial.key.variant == variant and trial.subject is not None and trial.subject.record.is_scorable
+    ]
+
+
+def not_graded(key: TrialKey, subject: Subject, graders: Sequence[Grader], reason: str) -> TrialGrading:
+    """A trial that no grader was asked about: a grading error from each, saying why."""
+    message = f"Not graded: {reason}"
+    return TrialGrading(
+        key=key,
+        trial_digest=subject.digest,
+        scores={grader.name: GraderScore(passed=False, error=message) for grader in graders},
+        identities={grader.name: grader.identity for grader in graders},
+    )
+
+
+def not_compared(key: ComparisonKey, pair: Pair, judges: Sequence[Grader], reason: str) -> ComparisonGrading:
+    """A comparison that no judge was asked about: a grading error from each, saying why."""
+    message = f"Not compared: {reason}"
+    return ComparisonGrading(
+        key=key,
+        trial_digests=pair_digests(pair),
+        preferences={judge.name: Preference(judge=judge.name, error=message) for judge in judges},
+        identities={judge.name: judge.identity for judge in judges},
+    )
+
+
+def pair_digests(pair: Pair) -> list[str]:
+    """Digests of all trials of both sides, baseline first: what a preference was given for."""
+    return [subject.digest for subject in (*pair.baseline_trials, *pair.candidate_trials)]
+
+
+async def _all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
+    return list(await asyncio.gather(*awaitables))

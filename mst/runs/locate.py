@@ -1,0 +1,98 @@
+"""From what people type to a run folder, and new numbers claimed so that two processes never share one."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from mst.errors import UsageError
+from mst.model.keys import RUN_ID, segment, short_id, source_stem
+from mst.model.run import LatestRecord
+from mst.runs.folder import RunFolder
+
+RESULTS_ROOT = Path(".mst-results")
+SHORT = re.compile(r"[0-9a-f]{6}(\.g[1-9]\d*)?")
+
+
+def eval_folder(root: Path, eval_name: str) -> Path:
+    """Where an eval's runs are."""
+    return root / segment(eval_name)
+
+
+def new_run(root: Path, eval_name: str, now: datetime) -> RunFolder:
+    """Claim a new run ID by creating its folder."""
+    runs = eval_folder(root, eval_name) / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    while True:
+        path = runs / f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return RunFolder(path)
+
+
+def new_regrade(source: RunFolder) -> RunFolder:
+    """Claim the first free `.g<n>` beside a run by creating its folder; n starts at 2."""
+    stem = source_stem(source.run_id)
+    number = 2
+    while True:
+        path = source.path.with_name(f"{stem}.g{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        return RunFolder(path)
+
+
+def find_run(ref: str, root: Path) -> RunFolder:
+    """The run that a reference names: a folder, a full ID, a short form, or `latest`.
+
+    Raises:
+        UsageError: none or several match; the message lists them.
+    """
+    path = Path(ref)
+    if path.is_dir() and (path / "run.json").is_file():
+        return RunFolder(path.resolve())
+    if ref == "latest":
+        return latest_run(root)
+    if not (RUN_ID.fullmatch(ref) or SHORT.fullmatch(ref)):
+        raise UsageError(f"{ref!r} is neither a run folder nor a run ID; 'mst ls' lists the runs of {root}")
+    found = [folder for folder in all_runs(root) if ref in (folder.run_id, short_id(folder.run_id))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"no run {ref} under {root}; give --output-dir if your results are elsewhere")
+    raise UsageError(f"{ref} names several runs: {', '.join(str(folder.path) for folder in found)}")
+
+
+def latest_run(root: Path) -> RunFolder:
+    """The newest run that some eval's `latest.json` points to.
+
+    Raises:
+        UsageError: there is none.
+    """
+    records = [
+        (LatestRecord.from_json(path.read_bytes(), str(path)), path) for path in sorted(root.glob("*/latest.json"))
+    ]
+    if not records:
+        raise UsageError(f"no complete run under {root} yet")
+    record, path = max(records, key=lambda found: (found[0].created_at, found[0].run_id))
+    return RunFolder(path.parent / record.path)
+
+
+def all_runs(root: Path) -> Iterator[RunFolder]:
+    """Every run folder under a results root, by eval and run ID."""
+    for path in sorted(root.glob("*/runs/*/run.json")):
+        yield RunFolder(path.parent)
+
+
+def regrades_of(source: RunFolder) -> list[RunFolder]:
+    """A run's regrades, by number."""
+    stem = source_stem(source.run_id)
+    found = [RunFolder(path.parent) for path in source.path.parent.glob(f"{stem}.g*/run.json")]
+    return sorted(found, key=lambda folder: int(folder.run_id.rpartition(".g")[2]))

@@ -1,0 +1,268 @@
+"""What a summary is made of, gathered case by case: whole numbers and sums, so that memory stays flat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mst.model.case import Case, EvalPlan
+from mst.model.run import CaseResult, Counts
+from mst.model.score import ComparisonGrading, GraderScore, Preference
+from mst.model.transcript import Evidence, Usage
+from mst.runs.grading import GradedCase, GradedTrial
+from mst.runs.outcome import Fate, outcome_of
+from mst.runs.results import add_usage
+from mst.stats.cases import CaseData, TrialCounts
+
+WEAKEST: tuple[Evidence, ...] = ("none", "observed", "structured")
+
+
+@dataclass
+class Mean:
+    """A mean over known values."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float | None) -> None:
+        """Count a value; an unknown one is left out, never taken as zero."""
+        if value is not None:
+            self.total += value
+            self.count += 1
+
+    @property
+    def value(self) -> float | None:
+        """None when nothing is known."""
+        return self.total / self.count if self.count else None
+
+
+@dataclass
+class VariantTotals:
+    """One variant over the cases seen so far."""
+
+    name: str
+    cases: int = 0
+    cases_passed: int = 0
+    cases_failed: int = 0
+    fates: Counter[Fate] = field(default_factory=Counter)
+    planned: int = 0
+    passed: int = 0
+    grading_errors: int = 0
+    duration_ms: float = 0.0
+    means: dict[str, Mean] = field(default_factory=dict)
+    client_usage: Usage | None = None
+    judge_usage: Usage | None = None
+    evidence: Evidence | None = None
+    checks: dict[str, Counter[str]] = field(default_factory=dict)
+    tool_calls: int = 0
+    used: set[str] = field(default_factory=set)
+    collected: int = 0
+
+    def mean(self, name: str) -> Mean:
+        """The mean of this name, made on first use."""
+        return self.means.setdefault(name, Mean())
+
+    def add_case(self, result: CaseResult) -> None:
+        """Count one case."""
+        self.cases += 1
+        self.cases_passed += result.passed is True
+        self.cases_failed += result.passed is False
+        self.duration_ms += result.duration_ms
+        self.client_usage = add_usage([self.client_usage, result.client_usage])
+        self.judge_usage = add_usage([self.judge_usage, result.judge_usage])
+
+    def add_trial(self, trial: GradedTrial) -> None:
+        """Count one planned trial."""
+        record = trial.subject.record if trial.subject is not None else None
+        outcome = outcome_of(record, trial.grading)
+        self.planned += 1
+        self.fates[outcome.fate] += 1
+        self.passed += outcome.passed is True
+        if record is None:
+            return
+        self.collected += not record.infrastructure_error
+        self._add_transcript(trial)
+        if trial.grading is not None:
+            self.grading_errors += bool(trial.grading.errors)
+            for name, score in trial.grading.scores.items():
+                self._add_score(name, score)
+
+    def _add_transcript(self, trial: GradedTrial) -> None:
+        assert trial.subject is not None
+        record = trial.subject.record
+        if record.infrastructure_error:
+            return
+        events = record.transcript.events if record.transcript is not None else []
+        calls = [event for event in events if event.kind == "tool_call"]
+        self.tool_calls += len(calls)
+        self.used.update(event.name for event in events if event.kind in ("tool_call", "skill"))
+        self.used.update(event.server for event in calls if event.server)
+        self.mean("tool_count_mean").add(len(calls))
+        self.mean("mcp_call_count_mean").add(sum(event.source == "mcp" for event in calls))
+        self.mean("builtin_event_count_mean").add(sum(event.source == "builtin" for event in events))
+        for search in (event for event in events if event.kind == "tool_search"):
+            self.mean("tool_search_hit_rate").add(float(bool(search.results)))
+        self.mean("duration_s_mean").add(record.duration_ms / 1000)
+        usage = record.client_usage
+        self.mean("input_tokens_mean").add(usage.input_tokens if usage else None)
+        self.mean("output_tokens_mean").add(usage.output_tokens if usage else None)
+        self.mean("cost_usd_mean").add(cost_usd(usage))
+        found = record.transcript_evidence or "none"
+        if self.evidence is None or WEAKEST.index(found) < WEAKEST.index(self.evidence):
+            self.evidence = found
+
+    def _add_score(self, name: str, score: GraderScore) -> None:
+        if not score.is_verdict or score.skipped:
+            return
+        if name.startswith("judge."):
+            self.mean("judge_pass_rate").add(float(score.passed))
+            self.mean("judge_score").add(score.score)
+        for check in score.checks or []:
+            counts = self.checks.setdefault(check.name, Counter())
+            counts["passed"] += check.passed
+            counts["total"] += 1
+        for metric, value in (score.metrics or {}).items():
+            self.mean(metric).add(value)
+
+    def counts(self) -> Counts:
+        """The honest denominator."""
+        return Counts(
+            planned=self.planned,
+            scored=self.fates[Fate.SCORED],
+            errored=self.fates[Fate.ERRORED],
+            missing=self.fates[Fate.MISSING],
+            ungraded=self.fates[Fate.UNGRADED],
+            grading_errors=self.grading_errors,
+        )
+
+
+def cost_usd(usage: Usage | None) -> float | None:
+    """What was paid as far as anybody knows: the provider's word before our estimate."""
+    if usage is None:
+        return None
+    return usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd
+
+
+@dataclass
+class PairwiseTotals:
+    """One pairwise judge on one candidate."""
+
+    candidate_wins: int = 0
+    baseline_wins: int = 0
+    ties: int = 0
+    skipped: int = 0
+    errors: int = 0
+    consistent: int = 0
+    both_orders: int = 0
+    usage: Usage | None = None
+
+    def add(self, found: Preference) -> None:
+        """Count one case's preference."""
+        self.usage = add_usage([self.usage, found.usage])
+        if found.error is not None:
+            self.errors += 1
+        elif found.skipped:
+            self.skipped += 1
+        else:
+            self.candidate_wins += found.preference == "candidate"
+            self.baseline_wins += found.preference == "baseline"
+            self.ties += found.preference == "tie"
+        if found.consistent is not None:
+            self.both_orders += 1
+            self.consistent += found.consistent
+
+    @property
+    def compared(self) -> int:
+        """Cases with a preference."""
+        return self.candidate_wins + self.baseline_wins + self.ties
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCounts:
+    """One case in whole numbers, by variant."""
+
+    case_id: str
+    family: str | None
+    held_out: bool
+    regression: bool
+    by_variant: dict[str, TrialCounts]
+
+
+class Totals:
+    """Everything that the summary needs, gathered in one pass over a run's cases."""
+
+    def __init__(self, plan: EvalPlan, variants: Sequence[str]) -> None:
+        self.plan = plan
+        self.variants = {name: VariantTotals(name) for name in variants}
+        self.pairwise: dict[tuple[str, str], PairwiseTotals] = {}
+        self.cases: list[CaseCounts] = []
+        self.grader_errors: Counter[str] = Counter()
+
+    def add(self, graded: GradedCase, results: Sequence[CaseResult]) -> None:
+        """Count one case: its trials, its results by variant, its comparisons."""
+        for trial in graded.trials:
+            self.variants[trial.key.variant].add_trial(trial)
+            if trial.grading is not None:
+                self.grader_errors.update(trial.grading.errors.keys())
+        for result in results:
+            self.variants[result.variant].add_case(result)
+        for comparison in graded.comparisons:
+            self._add_comparison(comparison)
+        self.cases.append(_case_counts(graded.case, graded.trials))
+
+    def _add_comparison(self, comparison: ComparisonGrading) -> None:
+        self.grader_errors.update(comparison.errors.keys())
+        for judge, found in comparison.preferences.items():
+            self.pairwise.setdefault((comparison.key.candidate, judge), PairwiseTotals()).add(found)
+
+    def case_data(self, candidate: str) -> list[CaseData]:
+        """A candidate beside the baseline, case by case."""
+        absent = TrialCounts(passed=0, scored=0, planned=0)
+        return [
+            CaseData(
+                case_id=case.case_id,
+                baseline=case.by_variant.get(self.plan.baseline, absent),
+                candidate=case.by_variant.get(candidate, absent),
+                family=case.family,
+                held_out=case.held_out,
+                regression=case.regression,
+            )
+            for case in self.cases
+        ]
+
+    @property
+    def has_grading_gaps(self) -> bool:
+        """Whether some grader owes a verdict."""
+        return bool(self.grader_errors)
+
+    @property
+    def has_collect_gaps(self) -> bool:
+        """Whether some planned trial is missing or broke down."""
+        return any(totals.collected < totals.planned for totals in self.variants.values())
+
+
+def _case_counts(case: Case, trials: Sequence[GradedTrial]) -> CaseCounts:
+    fates: dict[str, Counter[str]] = {}
+    for trial in trials:
+        record = trial.subject.record if trial.subject is not None else None
+        outcome = outcome_of(record, trial.grading)
+        counts = fates.setdefault(trial.key.variant, Counter())
+        counts[outcome.fate] += 1
+        counts["passed"] += outcome.passed is True
+    return CaseCounts(
+        case_id=case.id,
+        family=case.family,
+        held_out="held-out" in case.tags,
+        regression="regression" in case.tags,
+        by_variant={
+            # an ungraded trial owes nobody a verdict: it is neither planned evidence nor missing
+            name: TrialCounts(
+                passed=counts["passed"],
+                scored=counts[Fate.SCORED],
+                planned=counts[Fate.SCORED] + counts[Fate.ERRORED] + counts[Fate.MISSING],
+                errored=counts[Fate.ERRORED],
+            )
+            for name, counts in fates.items()
+        },
+    )
