@@ -49,6 +49,7 @@ async def run_child(
     output_bytes: int,
     on_start: Callable[[int], None] | None = None,
     grace_s: float = TERM_GRACE_S,
+    pass_fds: Sequence[int] = (),
 ) -> ChildResult:
     """Run a program, never through a shell, and end its whole family before returning.
 
@@ -64,6 +65,7 @@ async def run_child(
         output_bytes: bound of stdout and stderr together.
         grace_s: time between SIGTERM and SIGKILL.
         on_start: told the process ID, which is also the ID of the group and the session.
+        pass_fds: descriptors that the program inherits under the same numbers, apart from its standard ones.
 
     Raises:
         ProgramError: it could not be started: missing, not executable, bad working folder.
@@ -72,7 +74,7 @@ async def run_child(
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     watch = _Watch(loop, output_bytes)
-    transport = await _start(watch, argv, cwd=cwd, env={MARK: mark, **env}, stdin=stdin)
+    transport = await _start(watch, argv, cwd=cwd, env={MARK: mark, **env}, stdin=stdin, pass_fds=pass_fds)
     pid = transport.get_pid()
     leftovers: tuple[str, ...] = ()
     timed_out = False
@@ -130,7 +132,13 @@ class _Watch(asyncio.SubprocessProtocol):
 
 
 async def _start(
-    watch: _Watch, argv: Sequence[str], *, cwd: Path | str, env: Mapping[str, str], stdin: bytes | None
+    watch: _Watch,
+    argv: Sequence[str],
+    *,
+    cwd: Path | str,
+    env: Mapping[str, str],
+    stdin: bytes | None,
+    pass_fds: Sequence[int],
 ) -> asyncio.SubprocessTransport:
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
@@ -140,6 +148,7 @@ async def _start(
             cwd=str(cwd),
             env=dict(env),
             start_new_session=True,
+            pass_fds=tuple(pass_fds),
         )
     except (OSError, ValueError) as error:
         raise ProgramError(_why_not(argv, cwd, error)) from error
