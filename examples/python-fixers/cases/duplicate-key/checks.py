@@ -1,0 +1,34 @@
+"""Each key is in the mapping once."""
+
+import ast
+import importlib
+import sys
+
+
+def behaviour(mod):
+    assert [mod.code(colour) for colour in ("red", "green", "blue")] == ["#f00", "#0f0", "#00f"], "wrong codes"
+
+
+def clean(tree):
+    keys = [key.value for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys]
+    assert sorted(keys) == ["blue", "green", "red"], f"keys are {keys}"
+
+
+def check(ctx):
+    sys.path.insert(0, str(ctx.workspace))
+    return {
+        "checks": [
+            finding("behaviour", lambda: behaviour(importlib.import_module("mod"))),
+            finding("clean", lambda: clean(ast.parse((ctx.workspace / "mod.py").read_bytes()))),
+        ]
+    }
+
+
+def finding(name, test):
+    """Run one test; whatever goes wrong in the module under test is a failed check."""
+    try:
+        test()
+    except (Exception, SystemExit) as error:
+        detail = f"{type(error).__name__}: {error}".replace(f"{sys.path[0]}/", "")  # the folder differs each time
+        return {"name": name, "passed": False, "detail": detail}
+    return {"name": name, "passed": True, "detail": "as it should be"}

@@ -1,0 +1,5 @@
+"""Addresses in mail headers."""
+
+
+def header(name, address):
+    return f"{name} <{address}>"

@@ -1,0 +1,11 @@
+"""The registry of formats."""
+
+REGISTRY = {}
+
+
+def register(name):
+    def keep(function):
+        REGISTRY[name] = function
+        return function
+
+    return keep

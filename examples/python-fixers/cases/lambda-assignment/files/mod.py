@@ -1,0 +1,7 @@
+"""Names for the log."""
+
+shout = lambda text: text.upper() + "!"
+
+
+def both(text):
+    return text, shout(text)

@@ -1,0 +1,6 @@
+"""Grouping."""
+
+
+def collect(item, into=[]):
+    into.append(item)
+    return into

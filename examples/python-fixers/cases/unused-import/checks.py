@@ -1,0 +1,34 @@
+"""An unused import is gone and the used ones are still there."""
+
+import ast
+import importlib
+import sys
+
+
+def behaviour(mod):
+    assert mod.public('{"a": 1, "_b": 2}') == {"a": 1}, "private keys must be left out"
+
+
+def clean(tree):
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert imported == {"json", "re"}, f"imports are {sorted(imported)}"
+
+
+def check(ctx):
+    sys.path.insert(0, str(ctx.workspace))
+    return {
+        "checks": [
+            finding("behaviour", lambda: behaviour(importlib.import_module("mod"))),
+            finding("clean", lambda: clean(ast.parse((ctx.workspace / "mod.py").read_bytes()))),
+        ]
+    }
+
+
+def finding(name, test):
+    """Run one test; whatever goes wrong in the module under test is a failed check."""
+    try:
+        test()
+    except (Exception, SystemExit) as error:
+        detail = f"{type(error).__name__}: {error}".replace(f"{sys.path[0]}/", "")  # the folder differs each time
+        return {"name": name, "passed": False, "detail": detail}
+    return {"name": name, "passed": True, "detail": "as it should be"}

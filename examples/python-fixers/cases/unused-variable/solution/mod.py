@@ -1,0 +1,6 @@
+"""First words."""
+
+
+def first_word(text):
+    words = text.split()
+    return words[0] if words else ""
