@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 from mst.judges.contract import Subject
@@ -22,9 +23,9 @@ class Grader:
     role: GraderRole
     spec: GraderSpec
 
-    @property
+    @cached_property
     def identity(self) -> str:
-        """Hash of the spec's identity."""
+        """Hash of the spec's identity. Kept, since every score carries it."""
         return self.spec.identity().hash
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -53,12 +53,15 @@ class JudgeContext:
         secrets: values for the names that the judge's spec lists, and no others.
         files: bytes of the spec's files by digest.
         timeout_s: bound of one call.
+        redact: takes secrets out of a text. A judge needs it only before it cuts a text, since half a secret is not
+            recognised any more; what it returns is redacted by its caller.
     """
 
     scratch: Path
     secrets: Mapping[str, str] = field(repr=False)
     files: FileSource
     timeout_s: float
+    redact: Callable[[str], str] = field(default=str, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,9 @@ class GraderSpec(Model):
     """Of a pairwise judge: ask in both orders."""
     plugin_version: str | None = None
     version: str | None = None
+    given: list[str] | None = None
+    """Fields that were written down, so that a case's judge inherits the others from the config's judge of the same
+    name; None: those that differ from their defaults."""
 
     def identity(self) -> Identity:
         """Who gave a verdict: type, version and a hash of what can change it (not its name, files by digest)."""

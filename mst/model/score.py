@@ -83,10 +83,15 @@ class PairCall(Model):
     baseline_trial: int
     candidate_trial: int
     preference: Side | None = None
+    skipped: bool | None = None
     strength: float | None = None
     reasoning: str | None = None
+    dimensions: dict[str, Any] | None = None
     error: str | None = None
     usage: Usage | None = None
+    provider: str | None = None
+    model: str | None = None
+    metadata: dict[str, Any] | None = None
     judge_duration_ms: float | None = None
 
 
@@ -171,9 +176,14 @@ class TrialGrading(Model):
 
     @property
     def passed(self) -> bool | None:
-        """True or False by the graders that count; None when a grader gave no verdict or none counts."""
+        """True or False by the graders that count; None when a grader gave no verdict or none counts.
+
+        Deferred checks have not passed: with them a trial can fail by another grader, but not pass.
+        """
         counting = [score.passed for score in self.scores.values() if score.counts]
         if self.errors or not counting:
+            return None
+        if all(counting) and any(score.deferred for score in self.scores.values()):
             return None
         return all(counting)
 
