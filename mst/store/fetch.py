@@ -1,0 +1,127 @@
+"""A run out of a store: every byte checked, in place only when all of it is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from mst.errors import DigestMismatch, FormatError, ObjectMissing, StoreError, UsageError
+from mst.model.manifest import ManifestFile, RunManifest, SourceRun
+from mst.store.contract import Store
+from mst.store.find import read_run
+from mst.store.layout import RunKeys
+from mst.store.transfer import WORKERS, run_each
+
+
+def fetch_run(store: Store, *, eval_name: str, run_id: str, into: Path, workers: int = WORKERS) -> RunManifest:
+    """Download a run into a folder that does not exist yet.
+
+    All files are downloaded and checked in a temporary folder beside it, flushed to disk, then it gets its name in one
+    step. After an error or a kill there is no folder `into` (a killed fetch leaves `.<name>.fetch-*`).
+
+    Args:
+        store: where from.
+        eval_name: of the run.
+        run_id: of the run.
+        into: the run's folder to be.
+        workers: files in transfer at once.
+
+    Raises:
+        UsageError: the store has no such run, or `into` is there already.
+        DigestMismatch: an object's bytes are not those that were stored; names the object and the file.
+        StoreError: an object that the manifest lists is gone, or a file can't be written.
+    """
+    keys = RunKeys(eval_name, run_id)
+    found = read_run(store, keys)
+    if found is None:
+        raise UsageError(f"{store.uri} has no run {run_id} of {eval_name}")
+    manifest = found.manifest
+    _fetch(store, keys, manifest, into, workers)
+    return manifest
+
+
+def fetch_source(store: Store, manifest: RunManifest, *, into: Path, workers: int = WORKERS) -> None:
+    """Download the run that a regrade refers to, from what the regrade's manifest lists. See `fetch_run`.
+
+    Raises:
+        UsageError: the run is no regrade, or `into` is there already.
+    """
+    if manifest.source is None:
+        raise UsageError(f"{manifest.run_id} refers to no other run")
+    source = manifest.source
+    _fetch(store, RunKeys(manifest.eval_name, source.run_id), source, into, workers)
+
+
+def fetch_file(store: Store, key: str, path: Path, *, size: int, sha256: str) -> None:
+    """Download one object whose content is known. No file is left after an error.
+
+    Raises:
+        DigestMismatch: other bytes came; names the object.
+        ObjectMissing: it is not there.
+    """
+    got = store.get_to(key, path)
+    if (got.size, got.sha256) == (size, sha256):
+        return
+    path.unlink(missing_ok=True)
+    wrong = f"{got.size} bytes instead of {size}" if got.size != size else f"SHA-256 {got.sha256}"
+    raise DigestMismatch(f"{store.uri}: the object {key} is corrupt: it has {wrong}, {sha256} was stored")
+
+
+def _fetch(store: Store, keys: RunKeys, listed: RunManifest | SourceRun, into: Path, workers: int) -> None:
+    if listed.packs:
+        raise FormatError(f"{store.uri}: {keys.folder} has packs; upgrade mst to fetch it")
+    if os.path.lexists(into):
+        raise UsageError(f"{into} is there already; move it away, or fetch to another place")
+    temporary = into.parent / f".{into.name}.fetch-{secrets.token_hex(6)}"
+
+    def download(file: ManifestFile) -> None:
+        _download(store, file, file.object or keys.blob(file.sha256), temporary / file.path)
+
+    try:
+        _make(temporary)
+        run_each(download, listed.files, workers=workers)
+        _put_in_place(temporary, into)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
+    _make(path.parent)
+    try:
+        fetch_file(store, key, path, size=file.size, sha256=file.sha256)
+    except ObjectMissing as error:
+        raise StoreError(f"{store.uri}: the object {key} ({file.path}) is listed but gone") from error
+    except DigestMismatch as error:
+        raise DigestMismatch(f"{error} ({file.path})") from error
+    if file.executable:
+        path.chmod(path.stat().st_mode | 0o111)
+    _flush(path)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+
+
+def _put_in_place(temporary: Path, into: Path) -> None:
+    try:
+        for folder, _, _ in os.walk(temporary, topdown=False):
+            _flush(Path(folder))
+        # A rename never replaces a folder that has something in it, so a run that came meanwhile is safe.
+        temporary.rename(into)
+        _flush(into.parent)
+    except OSError as error:
+        raise StoreError(f"cannot put the fetched run at {into}: {error.strerror or error}") from error
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

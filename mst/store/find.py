@@ -1,0 +1,144 @@
+"""Which runs a store holds: a run is there when a valid manifest of it is."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from mst.errors import CorruptFile, ObjectMissing, UsageError
+from mst.model.base import digest_bytes
+from mst.model.keys import RUN_ID, segment, short_id
+from mst.model.manifest import RunManifest
+from mst.store.commit import read_latest
+from mst.store.contract import Store
+from mst.store.layout import RunKeys, generation_of
+
+_LOG = logging.getLogger(__name__)
+_CUT = re.compile(r".{150,}~[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run that a store holds, found without reading its manifest.
+
+    Attributes:
+        eval_name: of the run.
+        run_id: of the run.
+        generation: the highest there is.
+    """
+
+    eval_name: str
+    run_id: str
+    generation: int
+
+
+@dataclass(frozen=True)
+class FoundManifest:
+    """A run's manifest with the digest of its bytes."""
+
+    manifest: RunManifest
+    sha256: str
+
+
+def generations(store: Store, keys: RunKeys) -> list[int]:
+    """The generations of a run's manifest, highest first; empty when the run is not there."""
+    names = (info.key.rpartition("/")[2] for info in store.list_folder(keys.folder).objects)
+    return sorted((number for name in names if (number := generation_of(name)) is not None), reverse=True)
+
+
+def read_run(store: Store, keys: RunKeys) -> FoundManifest | None:
+    """The highest valid manifest of a run, None when it has no manifest at all.
+
+    A generation that can't be read is passed over with a warning in the log.
+
+    Raises:
+        CorruptFile: there are manifests, and none is valid; says what is wrong with the highest.
+        FormatError: the highest is of another major version.
+    """
+    first_fault: CorruptFile | None = None
+    for generation in generations(store, keys):
+        try:
+            return _read_generation(store, keys, generation)
+        except CorruptFile as error:
+            _LOG.warning("passed over a manifest: %s", error)
+            first_fault = first_fault or error
+        except ObjectMissing:
+            continue
+    if first_fault is not None:
+        raise first_fault
+    return None
+
+
+def list_runs(store: Store, eval_name: str | None = None) -> Iterator[StoredRun]:
+    """Every run of one eval, or of all, in order of eval and run ID."""
+    names = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
+    for folder in names:
+        for run_id in sorted(store.list_folder(f"{folder}/runs").folders):
+            if not RUN_ID.fullmatch(run_id):
+                continue
+            keys = RunKeys(eval_name if eval_name is not None else unquote(folder), run_id)
+            # A long name was cut to make its folder's; the whole one stands in its manifests only.
+            if eval_name is None and _CUT.fullmatch(folder):
+                keys = _named_by_manifest(store, folder, run_id) or keys
+            found = generations(store, keys)
+            if found:
+                yield StoredRun(keys.eval_name, run_id, found[0])
+
+
+def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
+    """The run that a person means.
+
+    Args:
+        store: where to look.
+        ref: a full run ID, its short form (6 hex digits, `.g<n>` for a regrade) or `latest`.
+        eval_name: narrows the search; needed for `latest` when the store holds several evals.
+
+    Raises:
+        UsageError: no such run, or several; lists them.
+    """
+    if ref == "latest":
+        return _latest(store, eval_name)
+    found = [run for run in list_runs(store, eval_name) if ref in (run.run_id, short_id(run.run_id))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"{store.uri} has no run {ref!r}; `mst store ls` lists its runs")
+    several = ", ".join(f"{run.eval_name}/{run.run_id}" for run in found[:10])
+    raise UsageError(f"{ref!r} means several runs in {store.uri}: {several}; give the full ID")
+
+
+def _latest(store: Store, eval_name: str | None) -> StoredRun:
+    names = [eval_name] if eval_name is not None else sorted({run.eval_name for run in list_runs(store)})
+    records = [(name, record) for name in names if (record := read_latest(store, name)) is not None]
+    if len(records) > 1:
+        raise UsageError(f"{store.uri} holds several evals: {', '.join(name for name, _ in records[:10])}; name one")
+    if not records:
+        raise UsageError(f"{store.uri} has no latest run" + (f" of {eval_name}" if eval_name else ""))
+    name, record = records[0]
+    found = generations(store, RunKeys(name, record.run_id))
+    if not found:
+        raise CorruptFile(f"{store.uri}: latest.json of {name} names {record.run_id}, which has no manifest")
+    return StoredRun(name, record.run_id, found[0])
+
+
+def _read_generation(store: Store, keys: RunKeys, generation: int) -> FoundManifest:
+    key = keys.manifest(generation)
+    data, place = store.get(key), f"{store.uri}: {key}"
+    manifest = RunManifest.from_json(data, place)
+    claimed = (segment(manifest.eval_name), manifest.run_id, manifest.generation)
+    if claimed != (segment(keys.eval_name), keys.run_id, generation):
+        raise CorruptFile(f"{place}: is generation {manifest.generation} of {manifest.eval_name}/{manifest.run_id}")
+    return FoundManifest(manifest, digest_bytes(data))
+
+
+def _named_by_manifest(store: Store, folder: str, run_id: str) -> RunKeys | None:
+    objects = store.list_folder(f"{folder}/runs/{run_id}").objects
+    for info in objects:
+        if generation_of(info.key.rpartition("/")[2]) is not None:
+            manifest = RunManifest.from_json(store.get(info.key), f"{store.uri}: {info.key}")
+            if segment(manifest.eval_name) == folder:
+                return RunKeys(manifest.eval_name, run_id)
+    return None

@@ -1,0 +1,242 @@
+"""What all object stores on obstore share: the contract of `Store` over its calls, and its errors put in our words.
+
+obstore's own retries are off: a retry that it makes for us would hide that a conditional write may have succeeded.
+`mst.store.wrap` retries. Memory: four parts of an upload, or one piece of a download.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from mst.errors import MstError, ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
+from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix
+from mst.store.streams import file_size, pieces, save
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta, PutMode
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+PART_BYTES = 5 * 1024 * 1024
+"""Larger uploads go in parts; 5 MiB is the least that S3 takes."""
+MOST_PARTS = 9_000
+PARTS_AT_ONCE = 4
+STREAM_BYTES = 1024 * 1024
+LIST_PAGE = 1000
+
+NO_RETRIES: RetryConfig = {"max_retries": 0}
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|\(code: ([A-Za-z]{1,60})\)")
+_CREDENTIAL_HOSTS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request")
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
+_DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", *_EXPIRED}
+_LATER_CODES = {"RequestTimeout", "SlowDown", "Throttling", "OperationAborted", "ConditionalRequestConflict"}
+
+
+def client_options(endpoint_url: str | None) -> ClientConfig:
+    """Time limits of a connection; plain HTTP only where the endpoint says so.
+
+    A stalled connection ends after two minutes, in which a part of a slow upload must be through.
+    """
+    return {
+        "allow_http": bool(endpoint_url and endpoint_url.startswith("http://")),
+        "connect_timeout": timedelta(seconds=10),
+        "read_timeout": timedelta(minutes=2),
+        "timeout": timedelta(hours=2),
+    }
+
+
+class ObstoreStore:
+    """A bucket's prefix behind the contract of `Store`.
+
+    Args:
+        backend: the bucket with its prefix, its own retries off.
+        uri: without secrets, for messages.
+        hint: what a user may do when the store refuses; ends its messages.
+        versioned_by: the name under which this kind of store tells versions: `e_tag` (S3) or `version` (GCS).
+    """
+
+    def __init__(self, backend: ObjectStore, *, uri: str, hint: str, versioned_by: str = "e_tag") -> None:
+        self._backend = backend
+        self._uri = uri
+        self._hint = hint
+        self._versioned_by = versioned_by
+
+    @property
+    def uri(self) -> str:
+        """See `Store.uri`."""
+        return self._uri
+
+    def get(self, key: str, *, max_bytes: int = GET_MAX_BYTES) -> bytes:
+        """See `Store.get`."""
+        with self._mapped("read", check_key(key)):
+            found = obstore.get(self._backend, key)
+            size = found.meta["size"]
+            if size > max_bytes:
+                raise StoreError(f"{self.uri}: {key} has {size} bytes, more than the {max_bytes} allowed here")
+            data = bytes(found.bytes())
+        self._check_length(key, len(data), size)
+        return data
+
+    def get_to(self, key: str, path: Path) -> Digested:
+        """See `Store.get_to`."""
+        check_key(key)
+        return save(self._chunks(key), path)
+
+    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+        """See `Store.put`. More than five MiB go in parts, which show as one object at the end."""
+        check_key(key)
+        size = file_size(data) if isinstance(data, Path) else len(data)
+        chunks = pieces(data, sha256)
+        if size <= PART_BYTES:
+            self._put(key, b"".join(chunks))
+            return
+        with self._mapped("write", key):
+            part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
+            obstore.put(self._backend, key, chunks, chunk_size=part_bytes, max_concurrency=PARTS_AT_ONCE)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """See `Store.put_if_absent`."""
+        self._put(check_key(key), data, mode="create")
+
+    def replace_if_match(self, key: str, data: bytes, version: str) -> None:
+        """See `Store.replace_if_match`."""
+        mode: Any = {self._versioned_by: version}
+        try:
+            self._put(check_key(key), data, mode=mode)
+        except ObjectMissing as error:
+            raise PreconditionFailed(f"{self.uri}: {key} is gone") from error
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """See `Store.head`."""
+        try:
+            with self._mapped("look at", check_key(key)):
+                return self._info(obstore.head(self._backend, key))
+        except ObjectMissing:
+            return None
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """See `Store.list`."""
+        check_prefix(prefix)
+        return self._list(prefix)
+
+    def list_folder(self, prefix: str) -> Folder:
+        """See `Store.list_folder`."""
+        with self._mapped("list", check_prefix(prefix)):
+            found = obstore.list_with_delimiter(self._backend, prefix or None)
+        folders = tuple(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
+        return Folder(tuple(self._info(meta) for meta in found["objects"]), folders)
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`."""
+        try:
+            with self._mapped("delete", check_key(key)):
+                obstore.delete(self._backend, key)
+        except ObjectMissing:
+            return
+
+    def _put(self, key: str, data: bytes, mode: PutMode = "overwrite") -> None:
+        with self._mapped("write", key):
+            obstore.put(self._backend, key, data, mode=mode, use_multipart=False)
+
+    def _list(self, prefix: str) -> Iterator[ObjectInfo]:
+        with self._mapped("list", prefix):
+            for page in obstore.list(self._backend, prefix or None, chunk_size=LIST_PAGE):
+                yield from (self._info(meta) for meta in page)
+
+    def _chunks(self, key: str) -> Iterator[bytes]:
+        seen = 0
+        with self._mapped("read", key):
+            found = obstore.get(self._backend, key)
+            for chunk in found.stream(min_chunk_size=STREAM_BYTES):
+                seen += len(chunk)
+                yield bytes(chunk)
+        self._check_length(key, seen, found.meta["size"])
+
+    def _check_length(self, key: str, found: int, promised: int) -> None:
+        if found != promised:
+            raise StoreUnavailable(f"{self.uri}: {key} broke off after {found} of {promised} bytes")
+
+    def _info(self, meta: ObjectMeta) -> ObjectInfo:
+        version = meta["version"] if self._versioned_by == "version" else meta["e_tag"]
+        return ObjectInfo(meta["path"], meta["size"], version or "")
+
+    @contextmanager
+    def _mapped(self, action: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except MstError:
+            raise
+        except (BaseError, FileNotFoundError) as error:
+            raise self._error(error, action, key) from error
+
+    def _error(self, error: Exception, action: str, key: str) -> StoreError:
+        text = str(error)
+        status, code = _status(text), _code(text)
+        what = f"cannot {action} {key or 'objects'} in {self.uri}"
+        if code == "NoSuchBucket":
+            return StoreError(f"{what}: the bucket does not exist; create it or correct the URI")
+        # obstore reports a write in flight (409) as if the object existed, which nobody knows yet.
+        if status == 409 or code in _LATER_CODES:
+            return StoreUnavailable(f"{what}: busy ({code or status})")
+        if isinstance(error, (AlreadyExistsError, PreconditionError)):
+            return PreconditionFailed(f"{self.uri}: {key} is there already, or has changed")
+        if isinstance(error, FileNotFoundError):
+            return ObjectMissing(f"{self.uri}: no object {key}")
+        if _is_denied(error, text, status, code):
+            return StoreDenied(f"{what}: {_why_denied(text, code)}; {self._hint}")
+        if status is None or status >= 500 or status in (408, 429):
+            return StoreUnavailable(
+                f"{what}: {f'the server answered {status}' if status else 'no answer'} ({_reason(text)})"
+            )
+        return StoreError(f"{what}: the server answered {status} ({code or _reason(text)})")
+
+
+def _status(text: str) -> int | None:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else None
+
+
+def _code(text: str) -> str | None:
+    found = _CODE.search(text)
+    return (found[1] or found[2]) if found else None
+
+
+def _asks_for_credentials(text: str) -> bool:
+    head = text[:500]
+    return any(host in head for host in _CREDENTIAL_HOSTS)
+
+
+def _is_denied(error: Exception, text: str, status: int | None, code: str | None) -> bool:
+    by_class = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
+    return by_class or status in (401, 403) or code in _DENIED_CODES or _asks_for_credentials(text)
+
+
+def _why_denied(text: str, code: str | None) -> str:
+    if _asks_for_credentials(text):
+        return "no credentials found"
+    if code in _EXPIRED:
+        return f"the credentials have expired ({code})"
+    if code == "RequestTimeTooSkewed":
+        return f"this machine's clock is wrong ({code})"
+    return f"access denied ({code})" if code else "access denied"
+
+
+def _reason(text: str) -> str:
+    """The first line without addresses and headers: what went wrong, in the library's words, at most 120 characters."""
+    line = text.splitlines()[0] if text else ""
+    return line.rpartition(" - ")[2][:120]
