@@ -52,7 +52,9 @@ def cohen_kappa(rater1: Sequence[Hashable], rater2: Sequence[Hashable]) -> Kappa
     left, right = Counter(rater1), Counter(rater2)
     observed = sum(a == b for a, b in zip(rater1, rater2, strict=True)) / n
     matches = sum(left[label] * right[label] for label in left)
-    return Kappa(observed, matches / n**2, (observed - matches / n**2) / (1 - matches / n**2) if matches < n**2 else None)
+    return Kappa(
+        observed, matches / n**2, (observed - matches / n**2) / (1 - matches / n**2) if matches < n**2 else None
+    )
 
 
 def weighted_kappa(
@@ -111,9 +113,7 @@ def krippendorff_alpha(raters: Sequence[Sequence[float | str | None]], scale: Sc
     return 1 - (math.fsum(totals.values()) - 1) * seen / chance if chance else None
 
 
-def _distance(
-    scale: Scale, totals: Mapping[float | str, float]
-) -> Callable[[float | str, float | str], float]:
+def _distance(scale: Scale, totals: Mapping[float | str, float]) -> Callable[[float | str, float | str], float]:
     """Squared distance between two labels."""
     if scale == "nominal":
         return lambda a, b: float(a != b)
@@ -131,15 +131,16 @@ def _distance(
     return lambda a, b: (below[a] - below[b]) ** 2
 
 
-def judge_corrected_rate(
-    observed: float, n: int, *, tpr: float, n_pos: int, tnr: float, n_neg: int
-) -> CorrectedRate:
+def judge_corrected_rate(observed: float, n: int, *, tpr: float, n_pos: int, tnr: float, n_neg: int) -> CorrectedRate:
     """The true rate behind a judge's (Rogan and Gladen 1978).
 
     Args:
-        observed: the rate that the judge saw in `n` trials.
-        tpr: share of truly passing trials that the judge passes, measured on `n_pos` of them.
-        tnr: share of truly failing trials that the judge fails, measured on `n_neg` of them.
+        observed: the rate that the judge saw.
+        n: trials behind `observed`.
+        tpr: share of truly passing trials that the judge passes.
+        n_pos: truly passing trials behind `tpr`.
+        tnr: share of truly failing trials that the judge fails.
+        n_neg: truly failing trials behind `tnr`.
     """
     power = tpr + tnr - 1
     if power <= 0:

@@ -20,7 +20,8 @@ class Bootstrap:
     Attributes:
         se: their standard deviation (n - 1).
         low, high: their 2.5 and 97.5 percentiles.
-        share_not_positive: share of them at or below 0.
+        share_not_positive: share of them at or below 0, compared as floats: resamples that are 0 on paper may fall to
+            either side by rounding.
     """
 
     se: float
@@ -49,9 +50,7 @@ def bootstrap_mean(
         drawn = generator.integers(0, len(sums), (count, len(sums)))
         means[start : start + count] = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
-    # A mean that is 0 but for rounding counts as not positive.
-    not_positive = np.mean(means <= 1e-12 * max(1.0, float(np.abs(sums).max())))
-    return Bootstrap(float(means.std(ddof=1)), float(low), float(high), float(not_positive))
+    return Bootstrap(float(means.std(ddof=1)), float(low), float(high), float(np.mean(means <= 0)))
 
 
 def ideal_se(scores: Sequence[float]) -> float:

@@ -28,7 +28,7 @@ class TrialCounts:
     errored: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.passed <= self.scored and 0 <= self.errored and self.scored + self.errored <= self.planned):
+        if not (0 <= self.passed <= self.scored and self.errored >= 0 and self.scored + self.errored <= self.planned):
             raise InvariantError(f"trial counts that cannot be: {self}")
 
     @property

@@ -27,6 +27,7 @@ class Comparison:
         unmatched: cases left out because a side has no scored trial.
         baseline, candidate: trials of all cases, compared or not: planned, scored, errored, missing.
         difference: mean over compared cases of (candidate's share passed - baseline's); None when none was compared.
+        se: standard error of `difference` between units; None with fewer than two units.
         interval: t-interval of `difference` between units, inside -1..1.
         p_better, p_worse: one-sided sign-flip p values, uncorrected. 1 when nothing was compared.
         units_up, units_down: units with a difference; their sum is the number of decisive units.
@@ -43,6 +44,7 @@ class Comparison:
     baseline: SideTotals
     candidate: SideTotals
     difference: float | None
+    se: float | None
     interval: Interval
     p_better: float
     p_worse: float
@@ -89,7 +91,8 @@ def whole_differences(compared: Sequence[Pair]) -> tuple[list[int], int]:
     """Differences of the shares passed, times the least common multiple of all trial counts; and that multiple."""
     scale = math.lcm(*{pair.baseline_scored for pair in compared}, *{pair.candidate_scored for pair in compared})
     differences = [
-        pair.candidate_passed * (scale // pair.candidate_scored) - pair.baseline_passed * (scale // pair.baseline_scored)
+        pair.candidate_passed * (scale // pair.candidate_scored)
+        - pair.baseline_passed * (scale // pair.baseline_scored)
         for pair in compared
     ]
     return differences, scale
@@ -128,6 +131,7 @@ def compare(cases: Sequence[CaseData], level: float = 0.95) -> Comparison:
         baseline=totals([case.baseline for case in cases]),
         candidate=totals([case.candidate for case in cases]),
         difference=mean.mean,
+        se=mean.se,
         interval=mean.interval.clipped(-1, 1) if compared else Interval(None, None, level, NOTHING_COMPARED),
         p_better=flips.p_better,
         p_worse=flips.p_worse,

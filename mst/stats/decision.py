@@ -1,8 +1,8 @@
 """The verdict rule: better, worse, no difference shown, or cannot tell.
 
-*Better* must hold over all candidates of the run together (Holm). *Worse* is an alarm and deliberately uncorrected: with
-k candidates the chance of at least one false alarm is up to k x 2.5%. *Cannot tell* means that the data could not have
-shown a difference, or that a verdict would rest on guesses about trials that have none.
+*Better* must hold over all candidates of the run together (Holm). *Worse* is an alarm and deliberately uncorrected:
+with k candidates the chance of at least one false alarm is up to k x 2.5%. *Cannot tell* means that the data could not
+have shown a difference, or that a verdict would rest on guesses about trials that have none.
 """
 
 from __future__ import annotations
@@ -167,7 +167,9 @@ def _reason(code: ReasonCode, candidate: CandidateData, comparison: Comparison, 
         return "no case has a scored trial on both sides"
     unit = "case differs" if comparison.n_units == comparison.n_cases else "case or family differs"
     if comparison.decisive_units != 1:
-        unit = unit.replace("case differs", "cases differ").replace("case or family differs", "cases or families differ")
+        unit = unit.replace("case differs", "cases differ").replace(
+            "case or family differs", "cases or families differ"
+        )
     return f"{comparison.decisive_units} {unit}, at least {needed} must"
 
 

@@ -150,11 +150,13 @@ def mean_t(
 
 
 def t_interval(mean: float, se: float | None, units: int, level: float) -> Interval:
-    """mean +- t(units - 1) x se. Undefined when there is no spread to learn from."""
+    """The mean +- t(units - 1) x se. Undefined when there is no spread to learn from."""
     if se is None:
         return Interval(None, None, level, f"needs at least two units, there is {units}")
     if se == 0:
-        return Interval(None, None, level, f"all {units} units have the same value, so nothing is known of their spread")
+        return Interval(
+            None, None, level, f"all {units} units have the same value, so nothing is known of their spread"
+        )
     reach = two_sided_t(level, units - 1) * se
     return Interval(mean - reach, mean + reach, level)
 

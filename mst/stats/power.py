@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mst.errors import UsageError
 from mst.stats.compare import Comparison
 from mst.stats.special import binomial_upper_tail, coin_tail, normal_quantile
-from mst.stats.summaries import variance
 
 SEARCH_LIMIT = 100_000
 _STEADY = 5
@@ -34,26 +32,22 @@ class EnoughData:
 
 
 def enough_data(
-    comparison: Comparison, unit_differences: Sequence[float], *, wanted: float = 0.1, level: float = 0.025,
-    power: float = 0.8,
+    comparison: Comparison, *, n_candidates: int = 1, wanted: float = 0.1, power: float = 0.8
 ) -> EnoughData:
     """Judge the size of a comparison.
 
     Args:
         comparison: as decided on.
-        unit_differences: one difference per unit (a family's mean difference).
+        n_candidates: candidates that share the correction; the level is 0.05 / n_candidates, two-sided.
         wanted: the difference of pass rates worth finding.
-        level: one-sided.
         power: chance to find what is there.
     """
-    spread = variance(unit_differences)
-    detectable = minimum_effect(spread, len(unit_differences), 2 * level, power) if spread else None
-    return EnoughData(
-        detectable,
-        2.0**-comparison.decisive_units,
-        math.ceil(units_required(spread, wanted, 2 * level, power)) if spread else None,
-        comparison.one_trial,
-    )
+    detectable = units = None
+    if comparison.se:
+        alpha = 0.05 / n_candidates
+        detectable = (normal_quantile(1 - alpha / 2) + normal_quantile(power)) * comparison.se
+        units = math.ceil(comparison.n_units * (detectable / wanted) ** 2)
+    return EnoughData(detectable, 2.0**-comparison.decisive_units, units, comparison.one_trial)
 
 
 def planned_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: int, k_b: int) -> float:
@@ -61,8 +55,10 @@ def planned_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: int, 
 
     Args:
         omega2: variance between cases of the true difference.
-        sigma2_a, sigma2_b: variance between trials of one case, on each side.
-        k_a, k_b: trials a case, on each side.
+        sigma2_a: variance between trials of one case, first side.
+        sigma2_b: the same, second side.
+        k_a: trials a case, first side.
+        k_b: trials a case, second side.
     """
     return omega2 + sigma2_a / k_a + sigma2_b / k_b
 
@@ -110,7 +106,7 @@ def sign_test_n(p_win: float, alpha: float = 0.05, power: float = 0.8) -> int:
 
 
 def min_decisive(alpha: float = 0.05) -> int:
-    """The fewest decisive cases with which a two-sided sign test can reach `alpha`: the first m with 2^(1-m) <= alpha."""
+    """The fewest decisive cases with which a two-sided sign test can reach `alpha`: first m with 2^(1-m) <= alpha."""
     decisive = 1
     while 2.0 ** (1 - decisive) > alpha:
         decisive += 1

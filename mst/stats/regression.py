@@ -68,9 +68,7 @@ def check_regressions(cases: Sequence[CaseData]) -> tuple[RegressionCheck, ...]:
         for case in tagged
     ]
     needed = trials_needed(len(tagged))
-    checks = [
-        _check(case, p, p_holm, needed) for case, p, p_holm in zip(tagged, p_values, holm(p_values), strict=True)
-    ]
+    checks = [_check(case, p, p_holm, needed) for case, p, p_holm in zip(tagged, p_values, holm(p_values), strict=True)]
     return tuple(sorted(checks, key=lambda check: (not check.broken, not check.flipped, check.p)))
 
 

@@ -1,8 +1,8 @@
 """The paired sign-flip test, exact in integers.
 
-Under "the candidate is as good as the baseline" a unit's difference is as likely to be d as -d. The p value is the share
-of all sign patterns whose sum is at least as far out as the one seen (Fisher's randomisation test). Differences are
-whole numbers here (multiplied by the least common multiple of their denominators), so that ties between sums are real.
+Under "the candidate is as good as the baseline" a unit's difference is as likely to be d as -d. The p value is the
+share of all sign patterns whose sum is at least as far out as the one seen (Fisher's randomisation test). Differences
+are whole numbers here (multiplied by the least common multiple of their denominators): ties between sums are real.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class SignFlip:
 def sign_flip(differences: Sequence[int]) -> SignFlip:
     """Test whole-number differences, one per unit, both ways.
 
-    Sums are counted by an upper bound: the range of the sum in its smallest step, or the product over sizes of (how many
-    units have that size, plus one), whichever is less. Up to `EXACT_SUMS` of them nothing is approximated.
+    Sums are counted by an upper bound: the range of the sum in its smallest step, or the product over sizes of (how
+    many units have that size, plus one), whichever is less. Up to `EXACT_SUMS` of them nothing is approximated.
     """
     magnitudes, positive = _reduced(differences)
     up = sum(difference > 0 for difference in differences)

@@ -1,9 +1,9 @@
 """Sign-flip tails of large comparisons through a Fourier transform. Imports numpy; loaded only when needed.
 
 The sum's distribution is the product of its groups' characteristic functions, so one transform gives every probability.
-Rounding errors of a transform are about 1e-16 of its highest value, which would drown a small tail. Therefore the chances
-are tilted first, so that the bound sits at the middle of the distribution, and untilted afterwards (as for a saddlepoint
-approximation, but with the exact distribution): a tail of 1e-40 keeps about ten digits.
+Rounding errors of a transform are about 1e-16 of its highest value, which would drown a small tail. Therefore the
+chances are tilted first, so that the bound sits at the middle of the distribution, and untilted afterwards (as for a
+saddlepoint approximation, but with the exact distribution): a tail of 1e-40 keeps about ten digits.
 """
 
 from __future__ import annotations
