@@ -65,6 +65,7 @@ def connect(url: str, *, answer_s: float = ANSWER_S) -> RedisClient:
         "socket_timeout": answer_s,
         "health_check_interval": 25,
         "client_name": "mst",
+        "protocol": 2,
         # Every move is safe to repeat, so a dropped connection costs one retry and not the shard.
         "retry": need("redis.retry").Retry(need("redis.backoff").ExponentialBackoff(cap=1, base=0.05), 2),
     }

@@ -47,7 +47,7 @@ def decide(entry: Entry, event: Event, now_ms: int) -> tuple[Entry, Outcome]:
     after, outcome = move(entry, event, now_ms)
     if after != entry and after.state not in TRANSITIONS[name].get(entry.state, frozenset()):
         raise InvariantError(f"{name} moved a shard from {entry.state} to {after.state}")
-    return after, outcome
+    return after, replace(outcome, cancel=_cancel_of(after, now_ms))
 
 
 def settle(entry: Entry) -> Entry:
@@ -113,9 +113,10 @@ def _why_not(entry: Entry, now_ms: int) -> str:
 
 
 def _start(entry: Entry, event: Start, now_ms: int) -> tuple[Entry, Outcome]:
+    del now_ms
     if not entry.is_mine(event.attempt_id) or entry.state not in HELD:
         return entry, _lost_or_lapsed(entry, event.attempt_id)
-    return replace(entry, state=State.RUNNING), Outcome("yes", cancel=_cancel_of(entry, now_ms))
+    return replace(entry, state=State.RUNNING), Outcome("yes")
 
 
 def _lost_or_lapsed(entry: Entry, attempt_id: str) -> Outcome:
@@ -125,14 +126,13 @@ def _lost_or_lapsed(entry: Entry, attempt_id: str) -> Outcome:
 
 def _renew(entry: Entry, event: Renew, now_ms: int) -> tuple[Entry, Outcome]:
     until = now_ms + entry.terms.lease_ttl_ms
-    cancel = _cancel_of(entry, now_ms)
     if entry.state in FINAL or entry.state is State.WAITING_TOKEN:
         return entry, _lost(entry, event.attempt_id)
     if entry.is_mine(event.attempt_id):
         alive = entry.has_lease(now_ms)
         state = State.RUNNING if entry.state is State.QUEUED else entry.state
         after = replace(entry, state=state, lease_until_ms=until)
-        return after, Outcome("yes" if alive else "revived", cancel=cancel)
+        return after, Outcome("yes" if alive else "revived")
     if not _is_from_before_a_wipe(entry, event.attempt_id):
         return entry, _lost(entry, event.attempt_id)
     after = replace(
@@ -144,7 +144,7 @@ def _renew(entry: Entry, event: Renew, now_ms: int) -> tuple[Entry, Outcome]:
         lease_until_ms=until,
         done_at_grant=entry.done,
     )
-    return after, Outcome("revived", cancel=cancel)
+    return after, Outcome("revived")
 
 
 def number_of(attempt_id: str) -> int:
@@ -159,6 +159,7 @@ def _is_from_before_a_wipe(entry: Entry, attempt_id: str) -> bool:
 
 
 def _progress(entry: Entry, event: Progress, now_ms: int) -> tuple[Entry, Outcome]:
+    del now_ms
     if not entry.is_mine(event.attempt_id) or entry.state in FINAL:
         return entry, _lost(entry, event.attempt_id)
     done = max(entry.done, min(event.done, entry.units))
@@ -168,7 +169,7 @@ def _progress(entry: Entry, event: Progress, now_ms: int) -> tuple[Entry, Outcom
         sends=0 if done > entry.done else entry.sends,
         in_flight=(entry.in_flight | event.started) - event.finished,
     )
-    return after, Outcome("yes", cancel=_cancel_of(entry, now_ms))
+    return after, Outcome("yes")
 
 
 def _give_back(entry: Entry, event: GiveBack, now_ms: int) -> tuple[Entry, Outcome]:

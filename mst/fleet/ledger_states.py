@@ -107,7 +107,7 @@ class Outcome:
         why: for `refused` and `lost`: `leased`, `committed`, `failed`, `cancelled`, `waiting_token`, `deadline`,
             `past_limit`, `closed`, `superseded` or `given_back`.
         attempt_id: the whole ID, when granted.
-        cancel: set when the attempt should end at a unit's end: the user's reason, or `deadline`.
+        cancel: set when work should end at a unit's end: the user's reason, or `deadline`.
         poison: units that a granted attempt must not try again.
     """
 

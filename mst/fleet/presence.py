@@ -1,0 +1,50 @@
+"""Who is there: workers by queue, for how long a queue is empty, and short locks that elect one janitor."""
+
+from __future__ import annotations
+
+from mst.fleet.connect import RedisClient, broker_errors
+from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
+from mst.fleet.scripts import Scripts
+
+IDLE_NOTE_MS = 24 * 3600 * 1000
+
+
+class Presence:
+    """Live keys and locks. Thread-safe; raises `BrokerError` when Redis does not answer."""
+
+    def __init__(self, client: RedisClient, prefix: str = DEFAULT_PREFIX) -> None:
+        self.keys = Keys(prefix)
+        self._client = client
+        self._scripts = Scripts(client)
+
+    def announce(self, worker: str, queue: str, *, ttl_s: float) -> None:
+        """For a worker, every third of `ttl_s`: it serves this queue."""
+        args: list[str | int] = [worker, int(ttl_s * 1000)]
+        self._scripts.run("present", [self.keys.workers(queue)], args, doing=f"announcing {worker}")
+
+    def leave(self, worker: str, queue: str) -> None:
+        """For a worker that takes no more shards. Idempotent."""
+        with broker_errors(f"leaving queue {queue}"):
+            self._client.zrem(self.keys.workers(queue), worker)
+
+    def workers(self, queue: str) -> list[str]:
+        """For a coordinator before it sends: who serves a queue now."""
+        return list(self._scripts.run("live_workers", [self.keys.workers(queue)], [], doing=f"looking at {queue}"))
+
+    def queue_idle_ms(self, queue: str) -> int:
+        """For janitors: since when a queue is empty, as far as janitors looked; -1 when a message waits in it."""
+        keys = [self.keys.queue(queue), self.keys.queue_idle(queue)]
+        return int(self._scripts.run("queue_idle", keys, [IDLE_NOTE_MS], doing=f"looking at {queue}"))
+
+    def queue_length(self, queue: str) -> int:
+        """Messages that wait in a queue."""
+        with broker_errors(f"looking at {queue}"):
+            return int(self._client.llen(self.keys.queue(queue)))
+
+    def lock(self, name: str, owner: str, *, ttl_s: float) -> bool:
+        """Take or keep a lock; False when somebody else has it. It ends by itself after `ttl_s`."""
+        return bool(self._scripts.run("lock", [self.keys.lock(name)], [owner, int(ttl_s * 1000)], doing=f"lock {name}"))
+
+    def unlock(self, name: str, owner: str) -> None:
+        """Let a lock go, if it is the owner's."""
+        self._scripts.run("unlock", [self.keys.lock(name)], [owner], doing=f"lock {name}")

@@ -1,0 +1,303 @@
+"""The ledger's moves, at random: first the pure machine, then Redis beside it, which must say and hold the same."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from mst.fleet import ledger_states as ls
+from mst.fleet.connect import connect
+from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.ledger import Ledger
+from mst.fleet.ledger_machine import decide, is_past_limit
+from mst.fleet.ledger_records import EntrySeed, Head
+from mst.fleet.ledger_states import FINAL, Entry, Outcome, State, Terms
+from mst.model.fleet import ShardLimits, ShardRef, Signed
+from mst.testing.servers import valkey
+
+UNITS = 6
+TOKENS = [character * 16 for character in "abc"]
+UNIT_TOKENS = [f"{number:024x}" for number in range(UNITS)]
+REASONS = ["drain", "preempted", "store", "incompatible", "waiting_token", "crashed", "silence", "out_of_memory"]
+NOW = 2_000_000_000_000
+HOUR_MS = 3_600_000
+
+picks = st.integers(0, 20)
+some_units = st.frozensets(st.sampled_from(UNIT_TOKENS), max_size=2)
+
+
+class PureLedger(RuleBasedStateMachine):
+    """Random moves on one shard."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = NOW
+        self.attempts = ["1-" + "f" * 16]
+        self.entry = Entry(terms=Terms(deadline_ms=NOW + 24 * HOUR_MS, lease_ttl_ms=HOUR_MS), units=UNITS)
+
+    @initialize(attempts=st.integers(1, 5), idle=st.integers(1, 3))
+    def begin(self, attempts, idle):
+        terms = replace(self.entry.terms, attempts=attempts, idle_attempts=idle)
+        self.entry = replace(self.entry, terms=terms)
+        self.opened()
+
+    def opened(self):
+        """For the subclass: the entry is as it should be written."""
+
+    def apply(self, event) -> Outcome:
+        before = self.entry
+        self.entry, outcome = decide(before, event, self.now)
+        self.check_move(before, event, outcome)
+        return outcome
+
+    def check_move(self, before, event, outcome):
+        after = self.entry
+        if before.state is State.COMMITTED:
+            assert after == before, "committed is final"
+        elif before.state in FINAL:
+            assert after.state in {before.state, State.COMMITTED}, "over is over, but for a manifest that was found"
+        assert after.n >= before.n, "attempt numbers only rise"
+        assert after.done >= before.done, "durable units stay"
+        if outcome.answer == "granted" and after != before:
+            assert not before.has_lease(self.now), "one lease at a time"
+            assert not is_past_limit(before)
+            assert after.n == before.n + 1
+            assert before.cancel == ""
+        if outcome.answer in {"yes", "revived"} and isinstance(event, ls.Renew):
+            assert after.has_lease(self.now)
+            assert event.attempt_id == after.attempt_id
+        if outcome.answer == "lost":
+            assert after == before
+
+    def pick(self, number):
+        return self.attempts[-1 - number % min(3, len(self.attempts))]
+
+    @rule(token=st.sampled_from(TOKENS))
+    def acquire(self, token):
+        outcome = self.apply(ls.Acquire(token=token, worker="w"))
+        if outcome.answer == "granted":
+            assert outcome.attempt_id == f"{self.entry.n}-{token}"
+            self.attempts.append(outcome.attempt_id)
+
+    @rule(number=picks)
+    def start(self, number):
+        self.apply(ls.Start(self.pick(number)))
+
+    @rule(number=picks)
+    def renew(self, number):
+        self.apply(ls.Renew(self.pick(number)))
+
+    @rule(number=picks, done=st.integers(0, UNITS + 1), started=some_units, finished=some_units)
+    def progress(self, number, done, started, finished):
+        self.apply(ls.Progress(self.pick(number), done=done, started=started, finished=finished))
+
+    @rule(number=picks, reason=st.sampled_from(REASONS))
+    def give_back(self, number, reason):
+        self.apply(ls.GiveBack(self.pick(number), reason))
+
+    @rule(number=picks, to=st.sampled_from([State.FAILED, State.CANCELLED]))
+    def finish(self, number, to):
+        assume(number % 4 == 0)
+        self.apply(ls.Finish(self.pick(number), to, "preflight"))
+
+    @rule(done=st.integers(0, UNITS), luck=picks)
+    def commit(self, done, luck):
+        assume(luck % 6 == 0)
+        assert self.apply(ls.Commit(done)).answer == "yes"
+        assert self.entry.state is State.COMMITTED
+
+    @rule(number=picks, died=st.booleans())
+    def expire(self, number, died):
+        self.apply(ls.Expire(self.pick(number), died=died))
+
+    @rule()
+    def give_up(self):
+        before = self.entry
+        if self.apply(ls.GiveUp()).answer == "yes":
+            assert is_past_limit(before) or self.now > before.terms.deadline_ms
+
+    @rule(luck=picks)
+    def cancel(self, luck):
+        assume(luck % 5 == 0)
+        self.apply(ls.Cancel("user"))
+
+    @rule()
+    def requeue(self):
+        self.apply(ls.Requeue())
+
+    @rule()
+    def sent(self):
+        self.apply(ls.Sent())
+
+    @rule()
+    def lease_runs_out(self):
+        assume(self.entry.has_lease(self.now))
+        self.entry = replace(self.entry, lease_until_ms=1)
+
+    @rule(luck=picks)
+    def deadline_passes(self, luck):
+        assume(luck % 7 == 0)
+        self.entry = replace(self.entry, terms=replace(self.entry.terms, deadline_ms=1))
+
+    @rule(luck=picks, forgotten=st.integers(0, 2))
+    def redis_is_wiped(self, luck, forgotten):
+        assume(luck % 7 == 0)
+        floor = max(0, self.entry.n - forgotten)
+        self.entry = Entry(terms=self.entry.terms, units=UNITS, n=floor, done=self.entry.done)
+        self.entry = replace(self.entry, done_at_grant=self.entry.done)
+
+    @invariant()
+    def entry_is_sound(self):
+        entry = self.entry
+        assert 0 <= entry.done <= entry.units
+        assert 0 <= entry.idle <= entry.lost <= entry.terms.attempts
+        assert entry.idle <= entry.terms.idle_attempts
+        if not entry.open:
+            assert not entry.in_flight
+            assert entry.lease_until_ms == 0
+            assert entry.state not in ls.HELD
+        if entry.has_lease(self.now):
+            assert entry.open
+            assert entry.attempt_id.startswith(f"{entry.n}-")
+
+
+class RedisLedger(PureLedger):
+    """The same moves on Redis; its answers and its entry must be the pure machine's."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, client):
+        super().__init__()
+        self.client = client
+        self.ledger, self.book = Ledger(client), DispatchBook(client)
+        self.now = self.book.now_ms()
+        self.ref = ShardRef(
+            run_id="20260101T000000Z-abcdef", dispatch=f"d{next(self.numbers)}", work="grade", shard=7
+        )
+
+    def opened(self):
+        deadline = datetime.fromtimestamp(self.now // 1000, UTC) + timedelta(days=1)
+        limits = ShardLimits(
+            attempts=self.entry.terms.attempts,
+            idle_attempts=self.entry.terms.idle_attempts,
+            lease_ttl_s=HOUR_MS / 1000,
+        )
+        self.head = Head(
+            run_id=self.ref.run_id,
+            dispatch=self.ref.dispatch,
+            work="grade",
+            eval_name="e",
+            queue="q",
+            deadline=deadline,
+            limits=limits,
+            dispatch_uri="file:/nowhere",
+        )
+        self.entry = replace(self.entry, terms=self.head.terms)
+        self.write()
+
+    def write(self):
+        envelope = Signed(payload={}, key_id="0" * 16, signature="")
+        seed = EntrySeed(shard=7, units=UNITS, envelope=envelope, attempt_floor=self.entry.n, done=self.entry.done)
+        self.book.write_dispatch(self.head, [seed])
+
+    def apply(self, event) -> Outcome:
+        expected = super().apply(event)
+        found = self.send(event)
+        if self.entry.state in FINAL:
+            # The flag is the dispatch's; a shard that is over does not look at it.
+            expected, found = replace(expected, cancel=""), replace(found, cancel="")
+        assert found == expected
+        return found
+
+    def send(self, event) -> Outcome:
+        ledger, ref = self.ledger, self.ref
+        match event:
+            case ls.Acquire():
+                return ledger.acquire(ref, event.token, worker=event.worker)
+            case ls.Start():
+                return ledger.start(ref, event.attempt_id)
+            case ls.Renew():
+                return ledger.renew(ref, event.attempt_id)
+            case ls.Progress():
+                return ledger.progress(
+                    ref, event.attempt_id, done=event.done, started=event.started, finished=event.finished
+                )
+            case ls.GiveBack():
+                return ledger.give_back(ref, event.attempt_id, event.reason)
+            case ls.Finish():
+                return ledger.finish(ref, event.attempt_id, event.to.value, event.reason)
+            case ls.Commit():
+                return ledger.mark_committed(ref, done=event.done)
+            case ls.Expire():
+                return ledger.expire(ref, event.attempt_id, died=event.died)
+            case ls.GiveUp():
+                return ledger.give_up(ref)
+            case ls.Cancel():
+                return ledger.cancel(ref, event.reason)
+            case ls.Requeue():
+                return ledger.requeue(ref)
+            case ls.Sent():
+                return ledger.mark_sent(ref)
+        raise AssertionError(event)
+
+    @rule()
+    def lease_runs_out(self):
+        super().lease_runs_out()
+        self.client.hset(self.book.keys.entry(self.ref.scope, 7), "leaseUntilMs", "1")
+
+    @rule(luck=picks)
+    def deadline_passes(self, luck):
+        super().deadline_passes(luck)
+        self.client.hset(self.book.keys.head(self.ref.scope), "deadlineMs", "1")
+        self.head = replace(self.head, deadline=datetime.fromtimestamp(0.001, UTC))
+
+    @rule(luck=picks, forgotten=st.integers(0, 2))
+    def redis_is_wiped(self, luck, forgotten):
+        super().redis_is_wiped(luck, forgotten)
+        self.client.delete(*self.client.keys(f"mst:{{{self.ref.scope}}}*"))
+        assert self.ledger.renew(self.ref, self.attempts[-1]) == Outcome("unknown")
+        self.write()
+
+    @invariant()
+    def redis_holds_the_same(self):
+        head = self.book.head(self.ref.scope)
+        ((_, found),) = self.book.entries(replace(head, deadline=self.head.deadline))
+        assert self.timeless(found) == self.timeless(self.entry)
+
+    def timeless(self, entry):
+        return replace(
+            entry,
+            lease_until_ms=int(entry.has_lease(self.now)),
+            sent_ms=int(entry.sent_ms > 0),
+            cancel="" if entry.state in FINAL else entry.cancel,
+            crashes=dict(entry.crashes),
+        )
+
+    @invariant()
+    def every_key_ends_some_day(self):
+        for key in self.client.keys(f"mst:{{{self.ref.scope}}}*"):
+            assert self.client.pttl(key) > 6 * 24 * HOUR_MS, key
+
+
+def test_pure_ledger_keeps_its_invariants():
+    run_state_machine_as_test(PureLedger, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+
+
+@pytest.mark.server
+def test_redis_ledger_moves_like_the_pure_one(tmp_path):
+    with valkey(tmp_path) as server:
+        client = connect(server.url)
+        run_state_machine_as_test(
+            lambda: RedisLedger(client),
+            settings=settings(
+                max_examples=60,
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=[HealthCheck.too_slow],
+            ),
+        )
+        client.close()
