@@ -139,7 +139,10 @@ class Store(Protocol):
         ...
 
     def list_folder(self, prefix: str) -> Folder:
-        """What is directly in a folder. Costs nothing for what lies deeper."""
+        """What is directly in a folder. Costs nothing for what lies deeper.
+
+        A folder whose objects were all deleted may still be named for a while.
+        """
         ...
 
     def delete(self, key: str) -> None:
