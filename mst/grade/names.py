@@ -43,6 +43,8 @@ def merged_judges(
     """A variant's judges with a case's settings laid over those of the same name, then the case's other judges.
 
     Args:
+        shared: the variant's.
+        own: the case's.
         reps: the case's `judge_reps`, for every judge but those for which the case itself says how often.
     """
     cases = {judge_name(spec): spec for spec in own}

@@ -1,0 +1,19 @@
+"""Assertions by name: deterministic graders that need no model."""
+
+from __future__ import annotations
+
+from mst.grade.assertions.base import Assertion, ProgramAssertion
+from mst.grade.assertions.schema import JSON_ASSERTIONS
+from mst.grade.assertions.text import TEXT_ASSERTIONS
+from mst.grade.assertions.tools import TOOL_ASSERTIONS
+from mst.grade.assertions.workspace import WORKSPACE_ASSERTIONS
+
+ASSERTIONS: dict[str, Assertion | ProgramAssertion] = {
+    **TEXT_ASSERTIONS,
+    **JSON_ASSERTIONS,
+    **TOOL_ASSERTIONS,
+    **WORKSPACE_ASSERTIONS,
+}
+"""Every built-in assertion. A bare value in a config arrives as the option `value`."""
+
+__all__ = ["ASSERTIONS", "Assertion", "ProgramAssertion"]

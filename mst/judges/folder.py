@@ -1,0 +1,105 @@
+"""The private folder of one grader call: placed files, copies of exports, a home; gone when the call is over."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mst.config.files import FileSource, place
+from mst.errors import GraderError
+from mst.model.base import FileRef
+from mst.process.environment import clean_environment, make_home
+
+_PLACEHOLDER = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
+
+
+class CallFolder:
+    """A folder of its own for one call, mode 0700.
+
+    Attributes:
+        root: what everything of the call lies in; removed after it.
+        files: where a grader's own files are placed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = root / "files"
+        self.home = root / "home"
+
+    async def place(self, files: Iterable[FileRef], source: FileSource, into: str) -> Path:
+        """Copy files by digest below a subfolder, in a thread, since a source may fetch them. Returns it.
+
+        Raises:
+            ObjectMissing, DigestMismatch: see `mst.config.files.place`.
+        """
+        target = self.root / into
+        listed = list(files)
+        target.mkdir(parents=True, exist_ok=True)
+        if listed:
+            await asyncio.to_thread(place, listed, source, target)
+        return target
+
+    def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
+        """An environment from nothing, with a private home and what is declared."""
+        return clean_environment(make_home(self.home), declared)
+
+    def neutral(self, value: Any) -> Any:
+        """A JSON-like value in whose texts this folder's path is cut off, so that results are equal everywhere."""
+        if isinstance(value, str):
+            return self._neutral_text(value)
+        if isinstance(value, dict):
+            return {key: self.neutral(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.neutral(item) for item in value]
+        return value
+
+    def _neutral_text(self, text: str) -> str:
+        for root in {str(self.root), str(self.root.resolve())}:
+            text = text.replace(f"{root}/", "").replace(root, ".")
+        return text
+
+
+@asynccontextmanager
+async def call_folder(scratch: Path) -> AsyncIterator[CallFolder]:
+    """A new `CallFolder` below a scratch folder, removed with everything in it at the end, also on cancellation."""
+    scratch.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - as quick as the mkdtemp that follows
+    root = Path(tempfile.mkdtemp(prefix="call-", dir=scratch))
+    try:
+        yield CallFolder(root)
+    finally:
+        # Not awaited in a thread: a cancelled task would leave before its folder is gone.
+        _remove(root)
+
+
+def fill(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Substitute `{{name}}` per argument; `{{python}}` is this interpreter. Never goes through a shell.
+
+    Raises:
+        GraderError: a name that is not known here.
+    """
+    known = {"python": sys.executable, **values}
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in known:
+            names = ", ".join(f"{{{{{each}}}}}" for each in sorted(known))
+            raise GraderError(f"argv: {{{{{name}}}}} is not known here; known: {names}")
+        return known[name]
+
+    return [_PLACEHOLDER.sub(value, argument) for argument in argv]
+
+
+def _remove(root: Path) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    if root.exists():
+        # A program may take away its own permissions to a folder; ours is to remove it all the same.
+        for folder in [root, *(path for path in root.rglob("*") if path.is_dir() and not path.is_symlink())]:
+            folder.chmod(0o700)
+        shutil.rmtree(root, ignore_errors=True)

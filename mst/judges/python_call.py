@@ -1,0 +1,259 @@
+"""Calling a Python grader in a process of its own: a deadline, a memory limit, and its questions answered here.
+
+The parent's end of `python_child.py`. What the grader asks for and does not get is remembered at this end, so that
+swallowing the error there does not hide it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mst.errors import GraderError, ProgramError
+from mst.judges import strictjson
+from mst.judges.contract import JudgeContext, Subject
+from mst.judges.folder import CallFolder, fill
+from mst.judges.view import case_view
+from mst.model.base import FileRef
+from mst.process.child import ChildResult, run_child
+
+MEMORY_BYTES = 2 * 1024**3
+"""Address space of a grader unless it says otherwise."""
+TRANSCRIPT_CHARACTERS = 131_072
+LINE_BYTES = 4 * 1024**2
+"""Bound of one message of a grader: its result, a judgment, a question."""
+PRINTED_BYTES = 1024**2
+MAX_JUDGMENTS = 1000
+_SCRIPT = Path(__file__).with_name("python_child.py")
+_LAST_WORDS_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonCall:
+    """What to call and with what.
+
+    Attributes:
+        target: `./path.py:function` below the grader's files, or `module:function` of an installed package.
+        files: the grader's files.
+        contexts: attributes of each argument; see `context_fields`.
+        cwd: working folder of the call and of the programs that it runs.
+    """
+
+    target: str
+    files: Sequence[FileRef]
+    contexts: Sequence[dict[str, Any]]
+    cwd: Path
+    memory_bytes: int = MEMORY_BYTES
+
+
+@dataclass(kw_only=True)
+class Called:
+    """What came of a call.
+
+    Attributes:
+        error: why there is no `value`.
+        missing: capabilities that were asked for in vain, in order, each once.
+        judgments: what `add_judgment` was given, before an error too.
+    """
+
+    value: Any = None
+    error: str | None = None
+    missing: list[str] = field(default_factory=list)
+    judgments: list[Any] = field(default_factory=list)
+
+
+def context_fields(subject: Subject, workspace: Path) -> dict[str, Any]:
+    """The attributes of a grader's `ctx` for one trial, but for `variant` and `trial`, which judges do not see.
+
+    `transcript` is JSON text of at most 131,072 characters; `truncated` says that it was cut. `workspace` is a `Path`
+    in the call, a private copy of the export.
+    """
+    record = subject.record
+    transcript = record.transcript.to_json().decode() if record.transcript is not None else "{}"
+    return {
+        "case": {**case_view(subject.case), "kind": subject.case.kind},
+        "workspace": str(workspace),
+        "diff": record.diff,
+        "final_text": subject.text,
+        "transcript": transcript[:TRANSCRIPT_CHARACTERS],
+        "truncated": len(transcript) > TRANSCRIPT_CHARACTERS,
+        "error": record.error or (record.transcript.error if record.transcript is not None else None),
+    }
+
+
+async def call_python(call: PythonCall, folder: CallFolder, context: JudgeContext) -> Called:
+    """Run one call to its end. Every fault of the grader is in `Called.error`, texts without the folder's path.
+
+    Raises:
+        GraderError: the interpreter could not be started.
+        ObjectMissing, DigestMismatch: a file of the grader could not be placed.
+    """
+    files = await folder.place(call.files, context.files, "files")
+    env = folder.environment(context.secrets)
+    request = {
+        "target": call.target,
+        "folder": str(files),
+        "contexts": list(call.contexts),
+        "memory_bytes": call.memory_bytes,
+    }
+    ours, theirs = socket.socketpair()
+    try:
+        reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
+    except BaseException:
+        ours.close()
+        theirs.close()
+        raise
+    session = _Session(reader, writer, call=call, env=env, deadline=time.monotonic() + context.timeout_s)
+    serving = asyncio.create_task(session.serve(request))
+    try:
+        child = await run_child(
+            [sys.executable, "-I", "-B", str(_SCRIPT), str(theirs.fileno())],
+            cwd=call.cwd,
+            env=env,
+            timeout_s=context.timeout_s,
+            output_bytes=PRINTED_BYTES,
+            grace_s=0.1,
+            on_start=lambda _: theirs.close(),
+            pass_fds=[theirs.fileno()],
+        )
+        await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
+    except ProgramError as error:
+        raise GraderError(str(error)) from error
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        theirs.close()
+        writer.close()
+    return _settled(session, child, folder, context)
+
+
+class _Session:
+    """One conversation with a child."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        call: PythonCall,
+        env: dict[str, str],
+        deadline: float,
+    ) -> None:
+        self.called = Called()
+        self.finished = False
+        self._reader = reader
+        self._writer = writer
+        self._call = call
+        self._env = env
+        self._deadline = deadline
+
+    async def serve(self, request: dict[str, Any]) -> None:
+        """Send the request and answer until the result, an error, or the child's end."""
+        try:
+            await self._send(request)
+            while not self.finished:
+                line = await self._reader.readline()
+                if not line:
+                    return
+                await self._handle(strictjson.loads(line))
+        except ConnectionError:
+            return
+        except ValueError as error:
+            self._fail(f"returned what is not usable: {_unusable(error)}")
+
+    async def _handle(self, message: Any) -> None:
+        match message:
+            case {"result": value}:
+                self.called.value = value
+                self.finished = True
+            case {"error": str(reason)}:
+                self._fail(reason)
+            case {"missing": str(capability)}:
+                if capability not in self.called.missing and len(self.called.missing) < 10:
+                    self.called.missing.append(capability)
+            case {"judgment": judgment}:
+                if len(self.called.judgments) >= MAX_JUDGMENTS:
+                    raise ValueError(f"more than {MAX_JUDGMENTS} judgments")
+                self.called.judgments.append(judgment)
+            case {"exec": list(argv), "timeout_s": float() | int() as timeout_s}:
+                await self._send(await self._exec([str(part) for part in argv], float(timeout_s)))
+            case _:
+                raise ValueError("an unknown message on its private channel")
+
+    async def _exec(self, argv: list[str], timeout_s: float) -> dict[str, Any]:
+        left = self._deadline - time.monotonic()
+        try:
+            result = await run_child(
+                fill(argv, {"workspace": str(self._call.cwd)}),
+                cwd=self._call.cwd,
+                env=self._env,
+                timeout_s=max(0.0, min(timeout_s, left)),
+                output_bytes=PRINTED_BYTES,
+                grace_s=0.5,
+                on_start=self._limit_memory,
+            )
+        except (ProgramError, GraderError) as error:
+            return {"error": str(error)}
+        return {
+            "exit_code": result.exit_code,
+            "stdout": result.stdout.decode("utf-8", "replace"),
+            "stderr": result.stderr.decode("utf-8", "replace"),
+            "timed_out": result.timed_out,
+        }
+
+    def _limit_memory(self, pid: int) -> None:
+        if sys.platform != "linux":
+            return
+        import resource  # noqa: PLC0415 - not on every platform
+
+        limit = self._call.memory_bytes
+        try:
+            resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+        except (OSError, ValueError):
+            return  # it has ended already, or the machine's own limit is lower
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+        await self._writer.drain()
+
+    def _fail(self, reason: str) -> None:
+        self.called.error = reason
+        self.finished = True
+
+
+def _settled(session: _Session, child: ChildResult, folder: CallFolder, context: JudgeContext) -> Called:
+    called = session.called
+    if not session.finished:
+        called.error = _why_no_result(child, folder, context)
+    called.value = folder.neutral(called.value)
+    called.error = folder.neutral(called.error)
+    called.judgments = folder.neutral(called.judgments)
+    return called
+
+
+def _why_no_result(child: ChildResult, folder: CallFolder, context: JudgeContext) -> str:
+    if child.timed_out:
+        return f"did not end within {context.timeout_s:g} s"
+    if child.output_truncated:
+        return f"printed more than {PRINTED_BYTES} bytes"
+    return f"ended with exit code {child.exit_code} and without a result{stderr_tail(child, folder, context)}"
+
+
+def stderr_tail(child: ChildResult, folder: CallFolder, context: JudgeContext) -> str:
+    """`: ` and a program's last words on its error stream, redacted before they are cut; empty when it said none."""
+    text = folder.neutral(context.redact(child.stderr.decode("utf-8", "replace"))).strip()
+    if not text:
+        return ""
+    return f": {text}" if len(text) <= 500 else f": ...{text[-500:]}"
+
+
+def _unusable(error: ValueError) -> str:
+    # readline reports a line over the limit in the stream's own words.
+    return f"more than {LINE_BYTES} bytes" if "limit" in str(error) or "Separator" in str(error) else str(error)

@@ -1,0 +1,77 @@
+"""A deterministic pairwise judge: of two trials that pass, the one that changed fewer lines."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+from mst.judges.contract import Choice, JudgeContext, Subject
+from mst.judges.program import parse_options
+from mst.model.base import Model
+from mst.model.case import GraderSpec
+from mst.model.score import Side
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+class NoOptions(Model):
+    """It has none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SmallerDiff:
+    """Pass beats fail; two failures tie; otherwise fewer changed lines win, and as many tie.
+
+    A trial whose pass is not known is compared by its lines. Skipped when a side has no diff.
+    """
+
+    Options: ClassVar[type[Model]] = NoOptions
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, spec: GraderSpec) -> None:
+        parse_options(spec, NoOptions)
+
+    async def preflight(self, context: JudgeContext) -> None:
+        """Nothing can be missing."""
+
+    async def compare(
+        self,
+        baseline: Subject,
+        candidate: Subject,
+        context: JudgeContext,  # noqa: ARG002 - the contract's signature
+        *,
+        candidate_first: bool,  # noqa: ARG002 - the order cannot matter
+    ) -> Choice:
+        """Compare the diffs that are in the records."""
+        if baseline.passed is False and candidate.passed is False:
+            return Choice(preference="tie", reasoning="neither passes")
+        if baseline.passed is not None and candidate.passed is not None and baseline.passed != candidate.passed:
+            winner: Side = "candidate" if candidate.passed else "baseline"
+            return Choice(preference=winner, reasoning=f"only the {winner} passes")
+        if baseline.record.diff is None or candidate.record.diff is None:
+            return Choice(skipped=True, reasoning="a side has no diff: it had no workspace")
+        lines = {"baseline": changed_lines(baseline.record.diff), "candidate": changed_lines(candidate.record.diff)}
+        reasoning = f"changed lines: baseline {lines['baseline']}, candidate {lines['candidate']}"
+        if lines["baseline"] == lines["candidate"]:
+            return Choice(preference="tie", reasoning=reasoning)
+        smaller: Side = "baseline" if lines["baseline"] < lines["candidate"] else "candidate"
+        return Choice(preference=smaller, reasoning=reasoning)
+
+
+def changed_lines(diff: str) -> int:
+    """Lines added and removed by a unified diff, counted inside its hunks; a binary file counts as one."""
+    changed = old = new = 0
+    # Not splitlines: a form feed inside a line of a source file ends no line of the diff.
+    for line in diff.split("\n"):
+        if old > 0 or new > 0:
+            changed += line[:1] in ("+", "-")
+            old -= line[:1] not in ("+", "\\")
+            new -= line[:1] not in ("-", "\\")
+        elif found := _HUNK.match(line):
+            old, new = (1 if count is None else int(count) for count in found.groups())
+        elif line.startswith(("Binary files ", "GIT binary patch")):
+            changed += 1
+    return changed
