@@ -1,0 +1,70 @@
+"""What differs between the variants: their resolved settings side by side, equal ones only counted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from mst.model.case import Variant
+from mst.model.run import RunRecord, VariantRecord
+from mst.report.text import clipped, one_line
+
+VALUE_LIMIT = 2_000
+NOT_SET = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One setting, and its value for each variant in the run's order; empty when not set."""
+
+    setting: str
+    values: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The settings that differ, and how many are the same in all variants."""
+
+    rows: list[Difference]
+    same: int
+
+
+def differences(run: RunRecord) -> Differences:
+    """Compare what was recorded of the variants. Credential-like values were replaced when the run was recorded."""
+    plans = {variant.name: variant for variant in run.plan.variants}
+    flat = [{**_recorded(variant), **_planned(plans.get(variant.name))} for variant in run.variants]
+    settings = list(dict.fromkeys(setting for values in flat for setting in values))
+    rows = [Difference(setting, [values.get(setting, NOT_SET) for values in flat]) for setting in settings]
+    differing = [row for row in rows if len(set(row.values)) > 1]
+    return Differences(rows=differing, same=len(rows) - len(differing))
+
+
+def _recorded(variant: VariantRecord) -> dict[str, str]:
+    fields = variant.to_dict()
+    for known_elsewhere in ("name", "servers"):
+        fields.pop(known_elsewhere, None)
+    return _flat(fields)
+
+
+def _planned(variant: Variant | None) -> dict[str, str]:
+    """Settings that the record leaves out or only names. Of environment variables only the names are shown."""
+    if variant is None:
+        return {}
+    found = {f"files.{file.path}": f"sha256 {file.sha256[:12]}, {file.size:,} bytes" for file in variant.files}
+    if variant.env:
+        found["env (names)"] = ", ".join(sorted(variant.env))
+    limits = variant.trial_limits.to_dict()
+    found.update(_flat({"servers": variant.servers, "sandbox": variant.sandbox, "trialLimits": limits}))
+    return {one_line(setting): value for setting, value in found.items()}
+
+
+def _flat(value: Any, path: str = "") -> dict[str, str]:
+    """Maps opened into dotted settings; anything else as one value."""
+    if isinstance(value, dict) and value:
+        found: dict[str, str] = {}
+        for name, inner in value.items():
+            found.update(_flat(inner, f"{path}.{name}" if path else str(name)))
+        return found
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return {one_line(path): clipped(text, limit=VALUE_LIMIT)}

@@ -1,0 +1,137 @@
+"""When a result fails the command: the conditions of `--fail-on`, and which exit code wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from mst.errors import InvariantError, UsageError
+from mst.model.run import Phases, SummaryRecord
+from mst.report.figures import count
+from mst.report.text import names, one_line
+
+Condition = Literal["any-failure", "worse", "regression", "not-better", "cannot-tell", "never"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+
+PRECEDENCE = (130, 2, 5, 4, 3, 1, 0)
+"""Exit codes from the strongest to the weakest: an interruption, then what the user must mend first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """Whether the gate failed, under which conditions, and a sentence for each reason."""
+
+    conditions: tuple[Condition, ...]
+    failed: bool
+    reasons: tuple[str, ...]
+
+
+def parse_conditions(values: Iterable[str]) -> tuple[Condition, ...]:
+    """The conditions of `--fail-on`, which may be given several times and with commas.
+
+    Raises:
+        UsageError: an unknown condition, or `never` beside others.
+    """
+    asked = [part.strip() for value in values for part in value.split(",") if part.strip()]
+    found: list[Condition] = []
+    for name in asked:
+        match = next((condition for condition in CONDITIONS if condition == name), None)
+        if match is None:
+            raise UsageError(f"--fail-on: {name!r} is not one of {', '.join(CONDITIONS)}")
+        if match not in found:
+            found.append(match)
+    if "never" in found and len(found) > 1:
+        raise UsageError("--fail-on: never stands alone")
+    return tuple(found)
+
+
+def default_conditions(variants: int) -> tuple[Condition, ...]:
+    """The gate when nobody asked for one: any failure with one variant, worse or a regression with several."""
+    return ("any-failure",) if variants <= 1 else ("worse", "regression")
+
+
+def gate(summary: SummaryRecord, conditions: Sequence[Condition] = ()) -> GateOutcome:
+    """Judge a summary. A run that was only collected passes: there is nothing to judge yet.
+
+    Args:
+        summary: of the run.
+        conditions: any of them fails the gate; empty means the default for the number of variants.
+    """
+    asked = tuple(conditions) or default_conditions(len(summary.variants))
+    if summary.graded is False or "never" in asked:
+        return GateOutcome(conditions=asked, failed=False, reasons=())
+    reasons = tuple(reason for condition in asked for reason in _reasons(summary, condition))
+    return GateOutcome(conditions=asked, failed=bool(reasons), reasons=reasons)
+
+
+def outcome_codes(phases: Phases, outcome: GateOutcome) -> list[int]:
+    """Exit codes that a finished run calls for by itself: 4 for a failed phase, 3 for a partial one, 1 for the gate."""
+    states = {phases.collect, phases.grade}
+    codes = [4] if "failed" in states else []
+    codes += [3] if "partial" in states else []
+    return [*codes, *([1] if outcome.failed else [])]
+
+
+def exit_code(codes: Iterable[int]) -> int:
+    """The one code to end with, by precedence 130, 2, 5, 4, 3, 1, 0; no code at all is 0.
+
+    Raises:
+        InvariantError: a code that does not exist.
+    """
+    found = set(codes)
+    if unknown := found - set(PRECEDENCE):
+        raise InvariantError(f"no such exit code: {sorted(unknown)}")
+    return next((code for code in PRECEDENCE if code in found), 0)
+
+
+def _reasons(summary: SummaryRecord, condition: Condition) -> list[str]:
+    if condition == "any-failure":
+        return _failures(summary)
+    if condition == "regression":
+        return [
+            f"regression: {one_line(candidate)} breaks {count(len(broken), 'regression case')} ({names(broken)})"
+            for candidate, broken in _regressions(summary).items()
+        ]
+    if condition == "worse":
+        return [
+            f"worse: {one_line(verdict.candidate)} is worse than {one_line(verdict.baseline)}"
+            for verdict in summary.verdicts
+            if verdict.verdict == "worse"
+        ]
+    return _unproven(summary, condition)
+
+
+def _regressions(summary: SummaryRecord) -> dict[str, list[str]]:
+    """Broken regression cases by candidate: flips when each case has one trial, those shown by the test otherwise."""
+    one_trial = all(variant.counts.planned <= variant.result.total for variant in summary.variants)
+    found = {
+        verdict.candidate: verdict.regressions if one_trial else verdict.regressions_shown
+        for verdict in summary.verdicts
+    }
+    return {candidate: broken for candidate, broken in found.items() if broken}
+
+
+def _failures(summary: SummaryRecord) -> list[str]:
+    """Failed cases; and a run without one scored case has not passed either."""
+    found = [
+        f"any-failure: {one_line(variant.name)} failed {variant.result.failed:,} of "
+        f"{count(variant.result.total, 'case')}"
+        for variant in summary.variants
+        if variant.result.failed
+    ]
+    if not found and not any(variant.counts.scored for variant in summary.variants):
+        return ["any-failure: nothing was scored, so nothing passed"]
+    return found
+
+
+def _unproven(summary: SummaryRecord, condition: Condition) -> list[str]:
+    """`not-better` and `cannot-tell` ask for proof: a candidate without any verdict does not give it."""
+    verdicts = {verdict.candidate: verdict.verdict for verdict in summary.verdicts}
+    candidates = [variant.name for variant in summary.variants if variant.name != summary.baseline]
+    found = []
+    for candidate in candidates:
+        word = verdicts.get(candidate, "cannot tell")
+        if (condition == "not-better" and word != "better") or (condition == "cannot-tell" and word == "cannot tell"):
+            found.append(f"{condition}: {one_line(candidate)} - {word}")
+    return found or ([] if candidates else [f"{condition}: there is no candidate to compare with the baseline"])

@@ -1,0 +1,121 @@
+"""Findings as sentences: the same words on the terminal, in the HTML report and in exports."""
+
+from __future__ import annotations
+
+from mst.model.run import Counts, Pairwise, RunRecord, SummaryRecord, VariantSummary, VerdictRecord
+from mst.report.figures import count, p_value, percent, points, points_interval
+from mst.report.text import names, one_line
+
+
+def claim(verdict: VerdictRecord) -> str:
+    """The verdict as a sentence without numbers; contains the verdict word."""
+    candidate, baseline = one_line(verdict.candidate, limit=60), one_line(verdict.baseline, limit=60)
+    return {
+        "better": f"{candidate} is better than {baseline}",
+        "worse": f"{candidate} is worse than {baseline}",
+        "no difference shown": f"{candidate} against {baseline}: no difference shown",
+        "cannot tell": f"{candidate} against {baseline}: cannot tell",
+    }[verdict.verdict]
+
+
+def evidence(verdict: VerdictRecord, *, candidates: int) -> str:
+    """The numbers behind a verdict: difference with interval, flips, p with how it was corrected and tested.
+
+    Args:
+        verdict: the decision.
+        candidates: how many candidates were compared with the baseline in this run.
+    """
+    if verdict.difference is None:
+        return f"no case could be compared{_unmatched(verdict)}"
+    difference = f"{points(verdict.difference)} {points_interval(verdict.interval, verdict.level)}".strip()
+    up, down = len(verdict.flips_up), len(verdict.flips_down)
+    flips = f"{count(up, 'case')} up, {down:,} down of {verdict.cases_compared:,} compared{_unmatched(verdict)}"
+    return f"{difference}, {flips}, {_tested(verdict, candidates)}"
+
+
+def pairwise_line(pairwise: Pairwise) -> str:
+    """A pairwise judge's comparison: win rate, wins, losses and ties over cases, sign test."""
+    found = pairwise.summary
+    judge, candidate = one_line(pairwise.judge, limit=60), one_line(pairwise.candidate, limit=60)
+    parts = [
+        f"{judge}: {candidate} preferred in {percent(found.candidate_win_rate)} of {count(found.compared, 'case')}",
+        count(found.candidate_wins, "win"),
+        count(found.baseline_wins, "loss", "losses"),
+        f"{count(found.ties, 'tie')} counted as half",
+        f"sign test {p_value(found.sign_test_p)}",
+    ]
+    if found.skipped:
+        parts.append(f"{found.skipped:,} skipped")
+    if found.errors:
+        parts.append(count(found.errors, "grading error"))
+    if found.consistency is not None:
+        parts.append(f"both orders agreed in {percent(found.consistency)}")
+    return ", ".join(parts)
+
+
+def counts_line(counts: Counts) -> str:
+    """The honest denominator: what was scored of what was planned, and what became of the rest."""
+    parts = [f"{counts.scored:,} of {count(counts.planned, 'trial')} scored"]
+    rest = {
+        "infrastructure failure": counts.errored,
+        "missing": counts.missing,
+        "ungraded": counts.ungraded,
+        "grading error": counts.grading_errors,
+    }
+    for label, number in rest.items():
+        if number:
+            parts.append(f"{number:,} {label}" if label in {"missing", "ungraded"} else count(number, label))
+    return ", ".join(parts)
+
+
+def is_whole(counts: Counts) -> bool:
+    """Whether every planned trial has a score."""
+    return counts.scored == counts.planned and not counts.grading_errors
+
+
+def phases_line(run: RunRecord) -> str:
+    """How far collecting and grading came."""
+    return f"collect {run.phases.collect}, grade {run.phases.grade}"
+
+
+def warnings(run: RunRecord, summary: SummaryRecord) -> list[str]:
+    """What a reader must know before any number: failed phases, narrowing, looks at the data; then the run's own."""
+    found = [
+        f"The {phase} phase failed: these numbers rest on what it left behind."
+        for phase, state in (("collect", run.phases.collect), ("grade", run.phases.grade))
+        if state == "failed"
+    ]
+    if summary.graded is False:
+        found.append("This run was collected only: nothing is graded yet.")
+    if run.partial or summary.partial:
+        found.append(f"This run was narrowed{_selection(run)}: it says nothing about what was left out.")
+    if run.looks:
+        found.append(f"This data was extended {count(run.looks, 'time')} after a look at it: p-values are too small.")
+    return list(dict.fromkeys([*found, *(one_line(text, limit=400) for text in summary.warnings)]))
+
+
+def judge_mean(variant: VariantSummary) -> float | None:
+    """The mean of the judges' scores, None when there is no judge or no score."""
+    return variant.metrics.get("judge_score")
+
+
+def _tested(verdict: VerdictRecord, candidates: int) -> str:
+    test = one_line(verdict.test, limit=80)
+    if verdict.verdict == "worse":
+        return f"{p_value(verdict.p_worse)} for worse (uncorrected, {test})"
+    if verdict.p_better_holm is None:
+        return f"{p_value(verdict.p_better)} ({test})"
+    return f"{p_value(verdict.p_better_holm)} (Holm of {candidates}, {test})"
+
+
+def _unmatched(verdict: VerdictRecord) -> str:
+    return f", {verdict.cases_unmatched:,} unmatched" if verdict.cases_unmatched else ""
+
+
+def _selection(run: RunRecord) -> str:
+    if run.selection is None:
+        return ""
+    parts = []
+    for field, value in run.selection.to_dict().items():
+        parts.append(f"{field} {names([str(item) for item in value]) if isinstance(value, list) else value}")
+    return f" ({'; '.join(parts)})" if parts else ""
