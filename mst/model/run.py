@@ -156,7 +156,7 @@ class RunRecord(Document):
     plan: EvalPlan
     """The resolved eval config; its cases are in `inputs/cases.jsonl`."""
     cases_hash: str
-    """SHA-256 over the case digests in order."""
+    """SHA-256 over the cases in order, without their judges."""
     hmac_key: str
     """Key of the per-run HMAC that replaces credential-like values; a regrade takes its source's."""
     looks: int | None = None
@@ -181,7 +181,7 @@ class TrialResult(Model):
     """One trial as `results.json` shows it."""
 
     trial: int
-    passed: bool | None = Field(alias="pass")
+    passed: bool | None = Field(default=None, alias="pass")
     scores: dict[str, GraderScore]
     duration_ms: float
     error: str | None = None
@@ -228,7 +228,7 @@ class CaseResult(Model):
     variant: str
     dataset_name: str
     source: Literal["eval"] = "eval"
-    passed: bool | None = Field(alias="pass")
+    passed: bool | None = Field(default=None, alias="pass")
     """None when no trial has a score."""
     request: CaseRequest
     response: str | None = None
