@@ -14,6 +14,8 @@ from mst.model.case import Case, Variant
 from mst.model.transcript import Evidence, Transcript
 
 LimitHit = Literal["timeout", "cost", "tokens", "turns", "output"]
+Needs = Literal["nothing", "scratch", "workspace"]
+"""What is made for each trial even when a case has no files; `workspace` includes `scratch`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,8 @@ class TrialContext:
         variant: the set-up under test; its `client_options` are validated against the client's `Options`.
         trial: number of the trial, from 0.
         prompt: the case's input through the variant's `input_template`; a mapping input is JSON here.
-        scratch: a private folder (0700) outside the workspace, removed after the trial.
+        scratch: a private folder (0700) outside the workspace, removed after the trial. It exists unless the client
+            needs `nothing`.
         secrets: values of the declared secrets; they go into environments of processes and nowhere else.
         files: bytes of files that the options list, by digest.
     """
@@ -44,7 +47,7 @@ class ClientResult:
     Attributes:
         limit_hit: the limit that ended it; what it left is graded as it stands.
         error: why it failed; `error_kind` then says whose fault it was (`agent`: the program's, graded as it stands;
-            `environment`, `harness`: ours, never graded).
+            `environment`, `harness`: ours, never graded). Without a kind there is nothing to score: `incomplete`.
     """
 
     transcript: Transcript
@@ -64,12 +67,14 @@ class Client(Protocol):
     Class attributes:
         Options: the schema of `client_options`; unknown keys are refused.
         evidence: how far its transcripts can be trusted.
-        starts_from: `fixture`, or `solution` when the workspace starts from the reference solution.
+        starts_from: `fixture`, or `solution` when the reference solution is laid over the fixture.
+        needs: what is made for it in every trial.
     """
 
     Options: ClassVar[type[Model]]
     evidence: ClassVar[Evidence]
     starts_from: ClassVar[Literal["fixture", "solution"]]
+    needs: ClassVar[Needs]
 
     def __init__(self, variant: Variant) -> None: ...
 

@@ -21,8 +21,14 @@ _PROC = Path("/proc")
 
 
 def new_mark() -> str:
-    """A value for `MARK` that no other start has."""
-    return secrets.token_hex(8)
+    """A value for `MARK` that no other start has.
+
+    It begins with the mark of this process, if it has one: sweeping for a shard worker's mark also finds the programs
+    that the worker had started when it was killed.
+    """
+    parent = os.environ.get(MARK)
+    own = secrets.token_hex(8)
+    return f"{parent}.{own}" if parent else own
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:

@@ -1,0 +1,39 @@
+"""The client that does nothing: a sound scorer must fail it on `change` cases and pass it on `stay_quiet` ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from mst.clients.contract import ClientResult, Needs, TrialContext
+from mst.clients.options import NoOptions, parse_options
+from mst.model.base import Model
+from mst.model.case import Case, Variant
+from mst.model.transcript import Evidence, Transcript
+
+
+class Noop:
+    """Leaves the workspace alone and answers an empty text."""
+
+    Options: ClassVar[type[Model]] = NoOptions
+    evidence: ClassVar[Evidence] = "none"
+    starts_from: ClassVar[Literal["fixture", "solution"]] = "fixture"
+    needs: ClassVar[Needs] = "nothing"
+
+    def __init__(self, variant: Variant) -> None:
+        parse_options(NoOptions, variant)
+
+    def secrets_needed(self) -> list[str]:
+        """None."""
+        return []
+
+    def preflight(self) -> list[str]:
+        """Always ready."""
+        return []
+
+    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:  # noqa: ARG002 - contract
+        """See `Client.run`."""
+        return ClientResult(transcript=Transcript(final_text=""))
+
+    async def close(self) -> None:
+        """Nothing to end."""
