@@ -112,4 +112,6 @@ def write_atomic(path: Path, data: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise InfrastructureError(f"{path}: cannot be written ({error.strerror}); free space or fix permissions") from error
+        raise InfrastructureError(
+            f"{path}: cannot be written ({error.strerror}); free space or fix permissions"
+        ) from error

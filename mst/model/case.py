@@ -185,6 +185,8 @@ class EvalPlan(Model):
     variants: list[Variant]
     baseline: str
     trials: int = 1
+    trials_override: int | None = None
+    """Trials asked for at run time: for every case, whatever the case says."""
     concurrency: int = 4
     pass_threshold: float = 1.0
     assertions: list[GraderSpec] = []
@@ -220,7 +222,7 @@ class EvalPlan(Model):
 
     def trials_of(self, case: Case) -> int:
         """How many trials each variant makes on a case."""
-        return case.trials or self.trials
+        return self.trials_override or case.trials or self.trials
 
 
 class DatasetRecord(Model):

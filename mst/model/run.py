@@ -116,6 +116,7 @@ class Selection(Model):
     filter_tags: list[str] | None = None
     max_cases: int | None = None
     sample: int | None = None
+    seed: int | None = None
     trials: int | None = None
     only: list[str] | None = None
 

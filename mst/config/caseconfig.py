@@ -1,0 +1,116 @@
+"""A case as people write it, to a case as resolved."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from mst.config.evalconfig import AssertionEntries, GraderEntries, Positive, Share
+from mst.config.graders import read_graders
+from mst.config.listing import Origin, folder, listed, one_file
+from mst.config.source import Keys
+from mst.config.written import Written, parse
+from mst.errors import ConfigError
+from mst.model.base import FileRef
+from mst.model.case import Case
+
+CaseId = Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _text_or_mapping(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise ValueError("should be a text or a mapping")  # noqa: TRY004 - pydantic makes faults of ValueErrors
+    return value
+
+
+def _answer(value: Any) -> Any:
+    return {"answer": value} if isinstance(value, str) else value
+
+
+class CaseWritten(Written):
+    """One thing to be answered."""
+
+    id: CaseId | None = None
+    """Unique in the eval, ignoring case. In a `dir` dataset the folder's name unless given."""
+    input: Annotated[str | dict[str, Any], BeforeValidator(_text_or_mapping)] = ""
+    expected: Annotated[dict[str, Any], BeforeValidator(_answer)] = {}
+    """`answer`, `criteria` and whatever graders read; a text alone is the answer."""
+    tags: list[str] = []
+    metadata: dict[str, Any] = {}
+    """`cluster` names the family of a case."""
+    kind: Literal["change", "stay_quiet"] = "change"
+    assertions: AssertionEntries = None
+    judges: GraderEntries = None
+    judge_reps: Positive | None = None
+    trials: Positive | None = None
+    pass_threshold: Share | None = None
+    client: str | None = None
+    model: str | None = None
+    client_options: dict[str, Any] = {}
+    files: str | None = None
+    """Folder that the workspace starts from."""
+    solution: str | None = None
+    """Folder that is laid over the files to give a right answer."""
+    checks: str | None = None
+    """The case's own scorer: a Python file or a program."""
+    setup: list[Annotated[list[str], Field(min_length=1)]] = []
+    teardown: list[Annotated[list[str], Field(min_length=1)]] = []
+    image: str | None = None
+
+
+PLAIN = ("tags", "metadata", "kind", "judge_reps", "trials", "pass_threshold", "model", "setup", "teardown", "image")
+
+
+def read_case(
+    data: Any, origin: Origin, *, dataset: str, default_id: str | None = None, keys: Keys = ()
+) -> Case | None:
+    """A case with its files by content. None when it has faults, which are noted in the origin.
+
+    `default_id` is the ID when the case gives none, `keys` is where it stands in its source.
+    """
+    before = len(origin.faults)
+    if not isinstance(data, dict):
+        origin.fault(keys, "a case should be a mapping")
+        return None
+    try:
+        written = parse(CaseWritten, origin.source, data, keys)
+    except ConfigError as error:
+        origin.faults.extend(error.faults)
+        return None
+    case_id = written.id or default_id
+    if case_id is None:
+        origin.fault(keys, "the case has no 'id'")
+        return None
+    options = with_files(written.client_options, origin, (*keys, "client_options"))
+    case = Case(
+        id=case_id,
+        dataset=dataset,
+        input=written.input,
+        expected=written.expected,
+        assertions=read_graders("assertions", written.assertions, origin, (*keys, "assertions")),
+        judges=read_graders("judges", written.judges, origin, (*keys, "judges")),
+        client=written.client,
+        client_options=options,
+        fixture=_folder(written.files, origin, (*keys, "files")),
+        solution=_folder(written.solution, origin, (*keys, "solution")),
+        checks=_file(written.checks, origin, (*keys, "checks")),
+        **{name: getattr(written, name) for name in PLAIN},
+    )
+    return case if len(origin.faults) == before else None
+
+
+def with_files(options: dict[str, Any], origin: Origin, keys: Keys) -> dict[str, Any]:
+    """Client options with the paths of `files: [...]` replaced by files by content."""
+    if "files" not in options:
+        return options
+    refs = listed(origin, options["files"], (*keys, "files"))
+    return {**options, "files": [ref.to_dict() for ref in refs]}
+
+
+def _folder(name: str | None, origin: Origin, keys: Keys) -> list[FileRef] | None:
+    return None if name is None else folder(origin, name, keys)
+
+
+def _file(name: str | None, origin: Origin, keys: Keys) -> FileRef | None:
+    return None if name is None else one_file(origin, name, keys)

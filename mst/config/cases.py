@@ -1,0 +1,155 @@
+"""The resolved cases of a run as a file: one JSON line a case, found again by offset, so that memory stays flat."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mst.errors import CorruptFile
+from mst.model.case import Case, DatasetRecord
+
+
+@dataclass
+class _Tally:
+    """Cases of one dataset so far."""
+
+    count: int = 0
+    hasher: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, digest: str) -> None:
+        self.count += 1
+        self.hasher.update(digest.encode())
+
+
+class _Index:
+    """What is known of a file of cases while it is written or read."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.offsets = array("Q")
+        self.all = _Tally()
+        self.by_dataset: dict[str, _Tally] = defaultdict(_Tally)
+
+    def add(self, case: Case, offset: int) -> None:
+        digest = case.digest
+        self.ids.append(case.id)
+        self.offsets.append(offset)
+        self.all.add(digest)
+        self.by_dataset[case.dataset].add(digest)
+
+
+class CaseFile:
+    """`cases.jsonl`. In memory are only the IDs and the byte offset of each line.
+
+    Iterating and `get` read from the file each time; several threads may do so at once.
+    """
+
+    def __init__(self, path: Path, index: _Index) -> None:
+        self.path = path
+        self.ids = index.ids
+        """Case IDs in the order of the file."""
+        self.hash = index.all.hasher.hexdigest()
+        """SHA-256 over the case digests (64 hex digits each) in order: `casesHash` of `run.json`."""
+        self.datasets = {
+            name: DatasetRecord(name=name, case_count=tally.count, content_hash=tally.hasher.hexdigest())
+            for name, tally in index.by_dataset.items()
+        }
+        """Count and hash of the cases of each dataset, by name; the hash is made like that of all cases."""
+        self._offsets = index.offsets
+        self._numbers = {case_id: number for number, case_id in enumerate(index.ids)}
+
+    @classmethod
+    def write(cls, path: Path, cases: Iterable[Case]) -> CaseFile:
+        """Write cases as they come. Atomic: the file appears complete, or not at all when the iterable raises.
+
+        IDs must be unique; whoever resolves the cases checks that.
+        """
+        index = _Index()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                for case in cases:
+                    index.add(case, stream.tell())
+                    stream.write(case.to_json() + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return cls(path, index)
+
+    @classmethod
+    def open(cls, path: Path) -> CaseFile:
+        """Read where each case lies, checking every line.
+
+        Raises:
+            CorruptFile: missing, or a line is cut off, is not a case or repeats an ID; names the line.
+        """
+        index = _Index()
+        seen: set[str] = set()
+        for number, (offset, line) in enumerate(_lines(path), start=1):
+            case = _case(line, path, number)
+            if case.id in seen:
+                raise CorruptFile(f"{path}:{number}: case {case.id!r} stands here a second time")
+            seen.add(case.id)
+            index.add(case, offset)
+        return cls(path, index)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Case]:
+        for number, (_, line) in enumerate(_lines(self.path), start=1):
+            yield _case(line, self.path, number)
+
+    def __contains__(self, case_id: object) -> bool:
+        return case_id in self._numbers
+
+    def get(self, case_id: str) -> Case:
+        """The case of this ID, read from the file.
+
+        Raises:
+            KeyError: no such case.
+            CorruptFile: the file changed since it was opened.
+        """
+        number = self._numbers[case_id]
+        with self.path.open("rb") as stream:
+            stream.seek(self._offsets[number])
+            case = _case(stream.readline(), self.path, number + 1)
+        if case.id != case_id:
+            raise CorruptFile(f"{self.path}:{number + 1}: changed while it was in use")
+        return case
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        stream = path.open("rb")
+    except FileNotFoundError:
+        raise CorruptFile(f"{path}: this file is missing") from None
+    with stream:
+        offset = 0
+        for line in stream:
+            yield offset, line
+            offset += len(line)
+
+
+def _case(line: bytes, path: Path, number: int) -> Case:
+    if not line.endswith(b"\n"):
+        raise CorruptFile(f"{path}:{number}: the line is cut off")
+    try:
+        return Case.model_validate_json(line)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise CorruptFile(f"{path}:{number}: not a case ({where + ': ' if where else ''}{fault['msg']})") from error

@@ -1,0 +1,161 @@
+"""Secrets: which are needed, and their values from a secrets file or, on this machine only, the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from mst.config import registry
+from mst.config.source import read_text
+from mst.config.variants import variants_for
+from mst.errors import ConfigError, SecretMissing
+from mst.model.case import Case, EvalPlan, GraderSpec, Variant
+
+Work = Literal["collect", "grade"]
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MAX_FILE_BYTES = 1024 * 1024
+DOTENV_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def read_secrets_file(path: Path) -> dict[str, str]:
+    """Values by name, from a JSON object of texts or from dotenv lines (`NAME=value`, quotes and comments allowed).
+
+    Raises:
+        ConfigError: unreadable, or a line or value is of another form; the message never repeats a value.
+    """
+    text = read_text(path, name=str(path), max_bytes=MAX_FILE_BYTES)
+    return _from_json(text, path) if text.lstrip().startswith("{") else _from_lines(text, path)
+
+
+def secrets_for(plan: EvalPlan, cases: Iterable[Case], work: Work, file: Path | None, *, local: bool) -> dict[str, str]:
+    """The values that a phase needs: from the file, and for the `local` runner also from the environment.
+
+    Raises:
+        SecretMissing: a needed secret has no value that may be sent; names them all, and the way to pass them.
+        ConfigError: see `read_secrets_file`.
+    """
+    values = read_secrets_file(file) if file is not None else {}
+    needed = names_needed(plan, cases, work)
+    found: dict[str, str] = {}
+    missing: list[str] = []
+    for name in needed:
+        if name in values:
+            found[name] = values[name]
+        elif local and name in os.environ:
+            found[name] = os.environ[name]
+        else:
+            missing.append(_missing(name, file, local=local))
+    if missing:
+        raise SecretMissing("\n".join(missing))
+    return found
+
+
+def names_needed(plan: EvalPlan, cases: Iterable[Case], work: Work) -> list[str]:
+    """Names of the secrets of a phase, sorted.
+
+    A name that the config lists under `secrets` belongs to the phase in which something refers to it, and to both
+    when nothing does. Reads every case once.
+    """
+    collect: set[str] = set()
+    grade: set[str] = set()
+    for variant in plan.variants:
+        collect |= client_secrets(variant)
+        grade |= _of_graders(variant.judges)
+    grade |= _of_graders([*plan.assertions, *plan.pairwise_judges])
+    for case in cases:
+        grade |= _of_graders([*case.assertions, *case.judges])
+        if case.client is not None or case.client_options:
+            collect |= {name for variant in variants_for(plan, case) for name in client_secrets(variant)}
+    unreferenced = set(plan.secrets) - collect - grade
+    return sorted((collect if work == "collect" else grade) | unreferenced)
+
+
+def client_secrets(variant: Variant) -> set[str]:
+    """Names of the secrets that a variant's program under test, its servers and its environment need."""
+    client = registry.lookup("clients", variant.client)(variant)
+    return {*client.secrets_needed(), *secret_names([variant.client_options, variant.servers, variant.env])}
+
+
+def secret_names(value: Any) -> set[str]:
+    """Names in `{secret: NAME}` references anywhere in plain data."""
+    return set(_references(value))
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if set(value) == {"secret"} and isinstance(value["secret"], str):
+            yield value["secret"]
+        else:
+            for item in value.values():
+                yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+def _of_graders(graders: Iterable[GraderSpec]) -> set[str]:
+    return {name for grader in graders for name in grader.secrets}
+
+
+def _missing(name: str, file: Path | None, *, local: bool) -> str:
+    where = f"it is not in {file}" if file is not None else "pass it with --secrets-file FILE"
+    if local:
+        return f"secret {name!r} is needed: {where}, and it is not set in the environment"
+    if name in os.environ:
+        where += (
+            "; it is set in the environment here, but from there nothing is sent to other processes or machines: "
+            "put it into the file of --secrets-file"
+        )
+    return f"secret {name!r} is needed: {where}"
+
+
+def _from_json(text: str, path: Path) -> dict[str, str]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from None
+    except (RecursionError, ValueError):
+        raise ConfigError(f"{path}: not valid JSON") from None
+    faults = [f"{path}: {key!r} is not a usable name" for key in data if not NAME.fullmatch(key)]
+    faults += [f"{path}: the value of {key!r} is not a text" for key, value in data.items() if not _is_value(value)]
+    if faults:
+        raise ConfigError(*faults)
+    return dict(data)
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _from_lines(text: str, path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    faults: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = DOTENV_LINE.fullmatch(line)
+        value = _unquoted(match["value"]) if match is not None else None
+        if match is None or value is None or not _is_value(value):
+            faults.append(f"{path}:{number}: not a line of the form NAME=value")
+        else:
+            found[match["name"]] = value
+    if faults:
+        raise ConfigError(*faults)
+    return found
+
+
+def _unquoted(value: str) -> str | None:
+    """The value without quotes or trailing comment; None when a quote is not closed or something follows it."""
+    if value[:1] not in {"'", '"'}:
+        return re.split(r"\s+#", value, maxsplit=1)[0] if not value.startswith("#") else ""
+    pattern = r"'([^']*)'(?:\s+#.*)?" if value[0] == "'" else r'"((?:[^"\\]|\\.)*)"(?:\s+#.*)?'
+    match = re.fullmatch(pattern, value)
+    if match is None:
+        return None
+    return match[1] if value[0] == "'" else re.sub(r"\\(.)", lambda part: ESCAPES.get(part[1], part[0]), match[1])
