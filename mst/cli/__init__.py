@@ -1,1 +1,90 @@
-"""The command line: one module per command."""
+"""The command line: one module per command, loaded when it is called, so that `mst --help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from mst import __version__
+from mst.errors import InvariantError, MstError
+
+COMMANDS = {
+    "demo": ("demo", "The main job on an example: collect, grade on Celery, report. No key needed."),
+    "init": ("init", "Write a small working eval to edit."),
+    "validate": ("validate", "Check an eval before anything is paid."),
+    "run": ("run", "Collect and grade an eval."),
+    "grade": ("grade", "Grade a stored run again, here or on a fleet."),
+    "attach": ("attach", "Go on with a grading whose coordinator is gone."),
+    "cancel": ("cancel", "Stop a grading after the units in flight."),
+    "show": ("show", "Show a run's result again."),
+    "stats": ("stats", "Compute a statistic from numbers."),
+    "schema": ("schema", "Print the JSON Schema of a file."),
+    "worker": ("worker", "Run a Celery worker that grades and collects shards."),
+    "flower": ("flower", "Watch the fleet in a browser."),
+    "fleet": ("fleet", "Keys of a fleet."),
+}
+"""Command to module and one line of help; the modules hold the rest."""
+HIDDEN = {"collect": "shard", "grade-shard": "shard"}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Commands that people use, in the order in which they need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name in COMMANDS:
+            module = importlib.import_module(f"mst.cli.{COMMANDS[cmd_name][0]}")
+            return module.command  # type: ignore[no-any-return]  # by convention of this folder
+        if cmd_name in HIDDEN:
+            module = importlib.import_module(f"mst.cli.{HIDDEN[cmd_name]}")
+            return module.commands[cmd_name]  # type: ignore[no-any-return]  # by convention of this folder
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="mst")
+def cli() -> None:
+    """Does setup B do the job better than setup A, and how sure are we?
+
+    \b
+    mst demo                          see the whole path on an example
+    mst init my-eval                  write an eval of your own
+    mst run my-eval/eval.yaml         collect and grade it
+    mst grade latest --runner celery  grade it again on a fleet
+    """
+
+
+def main() -> None:
+    """Entry point: errors of users and machines are one line each and an exit code; only our own bugs show a trace."""
+    try:
+        code = cli(standalone_mode=False)
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except click.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except KeyboardInterrupt:
+        click.echo("mst: interrupted; what was finished is kept", err=True)
+        code = 130
+    except InvariantError:
+        raise
+    except MstError as error:
+        for line in str(error).splitlines():
+            click.echo(f"mst: {line}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

@@ -325,4 +325,3 @@ class Closed(Document):
     closed_at: AwareDatetime
     machine: str
     shards: list[ClosedShard]
-

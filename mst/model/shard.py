@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from mst.model.base import Document, FileRef, Model, canonical, digest_bytes
+from mst.model.base import Document, Model, canonical, digest_bytes
 from mst.model.case import DatasetRecord, EvalPlan
 from mst.model.keys import ComparisonKey, RunId, TrialKey
 from mst.model.score import ComparisonGrading, TrialGrading
@@ -99,6 +99,31 @@ class Unit(Document):
     def is_intact(self) -> bool:
         """Whether the payload is the one that was digested."""
         return digest_bytes(canonical(self.payload())) == self.payload_digest
+
+
+class ShardPlan(Model):
+    """One shard of a dispatch: the units that must come back."""
+
+    index: int
+    digest: str
+    planned: list[UnitKey]
+    secrets: list[str] = []
+
+
+class DispatchPlan(Document):
+    """What one dispatch sent out, kept beside the run so that another process can go on with it."""
+
+    FORMAT: ClassVar[str] = SHARD_FORMAT
+    KIND: ClassVar[str] = "plan"
+    format: Literal["mst.shard/v1"] = "mst.shard/v1"
+    kind: Literal["plan"] = "plan"
+
+    work: Work
+    run_id: RunId
+    eval_name: str
+    dispatch: str
+    count: int
+    shards: list[ShardPlan]
 
 
 def unit_name(key: UnitKey) -> str:
@@ -252,10 +277,3 @@ WorkerMessage = Annotated[
 SupervisorMessage = Annotated[Tokens | FileReady | Granted | Limits | Cancel, Field(discriminator="type")]
 worker_message: TypeAdapter[WorkerMessage] = TypeAdapter(WorkerMessage)
 supervisor_message: TypeAdapter[SupervisorMessage] = TypeAdapter(SupervisorMessage)
-
-
-class Artifact(Model):
-    """A file of a trial that a bundle lists without carrying it."""
-
-    file: FileRef
-    object: str | None = None

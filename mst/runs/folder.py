@@ -221,6 +221,16 @@ class RunFolder:
         except FileNotFoundError:
             return None
 
+    def write_score(self, record: ScoreRecord) -> None:
+        """Replace one grader's score on a trial."""
+        key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
+        write_atomic(self.score_path(record.grader, key), record.to_json())
+
+    def write_preference(self, record: PreferenceRecord) -> None:
+        """Replace one pairwise judge's preference on a case."""
+        key = ComparisonKey(candidate=record.variant, case_id=record.case_id)
+        write_atomic(self.preference_path(record.judge, key), record.to_json())
+
     def preferences(self) -> Iterator[PreferenceRecord]:
         """All preferences of the run, by judge, candidate and case name."""
         for path in sorted((self.path / "scores").glob("pairwise.*/*/*.json")):

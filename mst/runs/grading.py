@@ -28,6 +28,14 @@ class Trials(Protocol):
         ...
 
 
+class Stop(Protocol):
+    """A request to stop: an `asyncio.Event`, or one that other threads may set."""
+
+    def is_set(self) -> bool:
+        """Whether it was asked for."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradedTrial:
     """A trial with what grading found. No subject: it was never collected. No grading: there was nothing to grade."""
@@ -65,7 +73,7 @@ class GradingWalk:
     trials: Trials
     source: GradingSource
     variants: Sequence[str]
-    cancel: asyncio.Event
+    cancel: Stop
     starting: Starting | None = None
     told: Told | None = None
 
@@ -99,7 +107,9 @@ class GradingWalk:
         comparisons = await _all(self._comparisons(case, trials, room))
         return GradedCase(case=case, trials=trials, comparisons=comparisons)
 
-    async def _trial(self, case: Case, key: TrialKey, graders: Sequence[Grader], room: asyncio.Semaphore) -> GradedTrial:
+    async def _trial(
+        self, case: Case, key: TrialKey, graders: Sequence[Grader], room: asyncio.Semaphore
+    ) -> GradedTrial:
         async with room:
             subject = self.trials.subject(case, key)
             if subject is None or not subject.record.is_scorable:

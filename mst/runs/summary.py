@@ -83,7 +83,9 @@ def summarize(
         metrics=_headline(totals, baseline, graded=phases.grade != "skipped"),
         telemetry=_telemetry(totals),
         variant_deltas={
-            name: _delta(by_name[name], baseline) for name in plan.candidates if name in by_name and baseline.name != name
+            name: _delta(by_name[name], baseline)
+            for name in plan.candidates
+            if name in by_name and baseline.name != name
         },
         verdicts=_verdicts(totals) if phases.grade != "skipped" else [],
         grader_errors=dict(sorted(totals.grader_errors.items())),

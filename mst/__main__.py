@@ -1,0 +1,6 @@
+"""`python -m mst`."""
+
+from mst.cli import main
+
+if __name__ == "__main__":
+    main()

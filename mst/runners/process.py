@@ -1,0 +1,73 @@
+"""The `process` runner: each shard in a child process of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field
+
+from mst.model.base import Model
+from mst.model.shard import Work
+from mst.shards.attempts import run_attempts
+from mst.shards.contract import Cancel, Channel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
+from mst.shards.process_channel import ProcessChannel
+
+
+class ProcessOptions(Model):
+    """`--runner-option` of the process runner."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
+
+    shards: int = Field(default=1, ge=1, le=10_000)
+    """How many shards the cases are split into."""
+    max_parallel: int | None = Field(default=None, ge=1)
+    """How many run at once; as many as this machine has cores when not given."""
+
+
+class ProcessRunner:
+    """See `mst.shards.contract.Runner`."""
+
+    Options: ClassVar[type[Model]] = ProcessOptions
+    max_shards: ClassVar[int | None] = 10_000
+    work: ClassVar[frozenset[Work]] = frozenset({"collect", "grade"})
+    reads_environment: ClassVar[bool] = False
+
+    def __init__(self, options: ProcessOptions) -> None:
+        self._options = options
+
+    @classmethod
+    def open(cls, options: ProcessOptions, context: RunnerContext) -> Self:  # noqa: ARG003 - the contract's signature
+        """Nothing to check: the machine is this one."""
+        return cls(options)
+
+    def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
+        """Run shards side by side, each under its own supervisor thread."""
+        parallel = self._options.max_parallel or os.cpu_count() or 1
+        with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="mst-supervisor") as pool:
+            return list(pool.map(lambda spec: run_attempts(spec, self._channel, events, cancel), shards))
+
+    def _channel(self, spec: ShardSpec, attempt: int) -> Channel:
+        # beside the results, so that files can be linked back
+        return ProcessChannel(spec.results.parent / f"worker-{spec.index}-{attempt}")
+
+    def follow(
+        self,
+        shards: Sequence[ShardSpec],  # noqa: ARG002 - the contract's signature
+        events: ShardEvents,  # noqa: ARG002
+        cancel: Cancel,  # noqa: ARG002
+    ) -> Sequence[ShardOutcome] | None:
+        """Workers end with their coordinator, so there is nobody to follow."""
+        return None
+
+    def recover(self, shards: Sequence[ShardSpec]) -> None:
+        """Unit files are brought to their folders as they end: they are there."""
+
+    def recorded_options(self) -> dict[str, Any]:
+        """See `Runner.recorded_options`."""
+        return self._options.model_dump(exclude_none=True)
+
+    def close(self) -> None:
+        """Nothing was taken: channels remove their own folders."""

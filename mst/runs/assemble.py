@@ -1,0 +1,124 @@
+"""From verdicts to a finished run folder. Every grading ends here, wherever its verdicts came from.
+
+Write order: scores and preferences case by case, `results.json`, `summary.json`, `run.json`. A process that dies in
+between leaves a run whose `run.json` still says partial, and whose verdicts a resume finds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from mst.grade.contract import GradingSource
+from mst.model.case import Case, EvalPlan
+from mst.model.keys import TrialKey
+from mst.model.run import CaseResult, Grading, GradingRunner, Phases, RunRecord, SummaryRecord
+from mst.runs.earlier import preference_record, score_record
+from mst.runs.folder import RunFolder
+from mst.runs.grading import GradedCase, GradingWalk, Starting, Stop, Told, Trials
+from mst.runs.latest import change_since, previous_run
+from mst.runs.record import now_iso
+from mst.runs.results import ResultsWriter, case_result
+from mst.runs.summary import summarize
+from mst.runs.totals import Totals
+
+
+async def assemble(
+    folder: RunFolder,
+    run: RunRecord,
+    *,
+    plan: EvalPlan,
+    cases: Iterable[Case],
+    trials: Trials,
+    source: GradingSource,
+    variants: Sequence[str],
+    cancel: Stop,
+    runner: GradingRunner | None,
+    starting: Starting | None = None,
+    told: Told | None = None,
+    on_case: Callable[[GradedCase], None] | None = None,
+) -> SummaryRecord:
+    """Grade every case of a run through a source and write the folder.
+
+    Args:
+        folder: where to write; the caller holds its lock.
+        run: its record so far; phases, grading and finish time are set here.
+        plan: with the graders to use.
+        cases: in the run's order.
+        trials: where the collected trials lie.
+        source: of the verdicts.
+        variants: the run's variants, in the plan's order.
+        cancel: stops new units; the run is then left partial.
+        runner: where the grading ran; None for the grading that is part of a fresh run.
+        starting, told: hooks around each unit, for progress.
+        on_case: called after each case's files are written.
+
+    Returns:
+        The summary, as written.
+    """
+    started = time.monotonic()
+    totals = Totals(plan, variants)
+    walk = GradingWalk(
+        plan=plan, trials=trials, source=source, variants=variants, cancel=cancel, starting=starting, told=told
+    )
+    with ResultsWriter(folder.path / "results.json", run.run_id) as results:
+        async for graded in walk.cases(cases):
+            write_gradings(folder, plan, graded)
+            found = case_results(plan, graded, variants)
+            for result in found:
+                results.write(result)
+            totals.add(graded, found)
+            if on_case is not None:
+                on_case(graded)
+    return _finish(folder, run, totals, runner, (time.monotonic() - started) * 1000)
+
+
+def _finish(
+    folder: RunFolder, run: RunRecord, totals: Totals, runner: GradingRunner | None, duration_ms: float
+) -> SummaryRecord:
+    phases = Phases(
+        collect="partial" if totals.has_collect_gaps else "complete",
+        grade="partial" if totals.has_grading_gaps else "complete",
+    )
+    update: dict[str, object] = {"phases": phases, "finished_at": now_iso()}
+    if runner is not None:
+        update["grading"] = Grading(runner=runner)
+    finished = run.model_copy(update=update)
+    summary = summarize(finished, totals, phases, timestamp=now_iso(), duration_ms=duration_ms, previous=None)
+    before = previous_run(folder, finished)
+    if before is not None and before[1].selection_hash == summary.selection_hash:
+        summary = summary.model_copy(update={"previous_run": change_since(summary, before[1])})
+    folder.write_summary(summary)
+    folder.write_run(finished)
+    return summary
+
+
+def case_results(plan: EvalPlan, graded: GradedCase, variants: Sequence[str]) -> list[CaseResult]:
+    """One case's result for each variant, in the order of the variants; the baseline's pass stands beside the others'."""
+    found: dict[str, CaseResult] = {}
+    baseline_first = sorted(variants, key=lambda name: name != plan.baseline)
+    for name in baseline_first:
+        trials = [trial for trial in graded.trials if trial.key.variant == name]
+        baseline = found.get(plan.baseline)
+        beside = baseline.passed if baseline is not None else None
+        found[name] = case_result(plan, graded.case, plan.variant(name), trials, beside)
+    return [found[name] for name in variants]
+
+
+def write_gradings(folder: RunFolder, plan: EvalPlan, graded: GradedCase) -> None:
+    """Write one case's scores and preferences, each atomically."""
+    for trial in graded.trials:
+        if trial.grading is not None:
+            for grader in trial.grading.scores:
+                folder.write_score(score_record(folder.run_id, trial.grading, grader))
+    for comparison in graded.comparisons:
+        for judge in comparison.preferences:
+            folder.write_preference(preference_record(folder.run_id, plan.baseline, comparison, judge))
+
+
+def planned_trials(plan: EvalPlan, cases: Iterable[Case], variants: Sequence[str]) -> Iterable[TrialKey]:
+    """Every trial of a run, case by case."""
+    for case in cases:
+        for name in variants:
+            for number in range(plan.trials_of(case)):
+                yield TrialKey(variant=name, case_id=case.id, trial=number)

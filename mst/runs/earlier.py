@@ -1,0 +1,139 @@
+"""Verdicts that stay when a grading is resumed: per trial and grader, a verdict is kept, an error is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mst.errors import UsageError
+from mst.grade.contract import Grader
+from mst.model.keys import ComparisonKey, TrialKey
+from mst.model.run import GraderRecord, RunRecord
+from mst.model.score import (
+    ComparisonGrading,
+    GraderScore,
+    Preference,
+    PreferenceRecord,
+    ScoreRecord,
+    TrialGrading,
+)
+from mst.runs.folder import RunFolder
+
+
+class EarlierGradings:
+    """Gradings that lie in a run folder, read when asked for: memory stays flat."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def trial(self, key: TrialKey, graders: Sequence[Grader]) -> TrialGrading | None:
+        """What the folder has of these graders on a trial; None when it has nothing."""
+        scores, identities, trial_digest = {}, {}, ""
+        for grader in graders:
+            record = self._folder.score(grader.name, key)
+            if record is not None:
+                scores[grader.name] = record.score
+                identities[grader.name] = record.identity
+                trial_digest = record.trial_digest
+        if not scores:
+            return None
+        return TrialGrading(key=key, trial_digest=trial_digest, scores=scores, identities=identities)
+
+    def comparison(self, key: ComparisonKey, judges: Sequence[Grader]) -> ComparisonGrading | None:
+        """What the folder has of these judges on a comparison; None when it has nothing."""
+        preferences: dict[str, Preference] = {}
+        identities: dict[str, str] = {}
+        digests: list[str] = []
+        for judge in judges:
+            record = self._folder.preference(judge.name, key)
+            if record is not None:
+                preferences[judge.name] = record.preference
+                identities[judge.name] = record.identity
+                digests = record.trial_digests
+        if not preferences:
+            return None
+        return ComparisonGrading(key=key, trial_digests=digests, preferences=preferences, identities=identities)
+
+
+def adopt(folder: RunFolder, baseline: str, found: TrialGrading | ComparisonGrading) -> None:
+    """Write verdicts that came back from a shard into a run folder. Errors are left out: they are asked again."""
+    if isinstance(found, TrialGrading):
+        for grader, score in found.scores.items():
+            if score.is_verdict:
+                folder.write_score(score_record(folder.run_id, found, grader))
+        return
+    for judge, preference in found.preferences.items():
+        if preference.is_verdict:
+            folder.write_preference(preference_record(folder.run_id, baseline, found, judge))
+
+
+def score_record(run_id: str, found: TrialGrading, grader: str) -> ScoreRecord:
+    """One grader's score as the run folder keeps it."""
+    return ScoreRecord(
+        run_id=run_id,
+        grader=grader,
+        variant=found.key.variant,
+        case_id=found.key.case_id,
+        trial=found.key.trial,
+        trial_digest=found.trial_digest,
+        identity=found.identities[grader],
+        score=found.scores[grader],
+    )
+
+
+def preference_record(run_id: str, baseline: str, found: ComparisonGrading, judge: str) -> PreferenceRecord:
+    """One pairwise judge's preference as the run folder keeps it."""
+    return PreferenceRecord(
+        run_id=run_id,
+        judge=judge,
+        variant=found.key.candidate,
+        baseline=baseline,
+        case_id=found.key.case_id,
+        trial_digests=found.trial_digests,
+        identity=found.identities[judge],
+        preference=found.preferences[judge],
+    )
+
+
+def is_settled(
+    found: Mapping[str, GraderScore] | Mapping[str, Preference],
+    identities: Mapping[str, str],
+    graders: Sequence[Grader],
+) -> bool:
+    """Whether each grader has given its verdict, under the identity that it has now."""
+    return all(
+        grader.name in found and found[grader.name].is_verdict and identities.get(grader.name) == grader.identity
+        for grader in graders
+    )
+
+
+def refuse_changed(regrade: RunRecord, now: RunRecord) -> None:
+    """Refuse to resume a grading whose graders or cases are not what they were.
+
+    A case-level judge that changed is no reason: its verdicts have another identity and are asked again.
+
+    Raises:
+        UsageError: saying which.
+    """
+    changed = _changed(
+        {(grader.level, grader.name or grader.type): grader.identity for grader in _shared(regrade)},
+        {(grader.level, grader.name or grader.type): grader.identity for grader in _shared(now)},
+    )
+    if changed:
+        raise UsageError(
+            f"{regrade.run_id} cannot be resumed: its graders changed since ({', '.join(changed)}); "
+            f"make a new regrade with 'mst grade {regrade.graded_from or regrade.run_id}'"
+        )
+    if regrade.cases_hash != now.cases_hash:
+        raise UsageError(
+            f"{regrade.run_id} cannot be resumed: its cases changed since; "
+            f"make a new regrade with 'mst grade {regrade.graded_from or regrade.run_id}'"
+        )
+
+
+def _shared(run: RunRecord) -> Iterable[GraderRecord]:
+    return [grader for grader in run.graders if grader.level != "case"]
+
+
+def _changed(before: dict[tuple[str, str], str], now: dict[tuple[str, str], str]) -> list[str]:
+    keys = sorted(set(before) | set(now))
+    return [f"{level} {name}" for level, name in keys if before.get((level, name)) != now.get((level, name))]

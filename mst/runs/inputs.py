@@ -1,0 +1,112 @@
+"""What a grading starts from: plan, cases and files - of today's config, or as the run stored them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mst.config.cases import CaseFile
+from mst.config.files import FileSource
+from mst.config.resolve import ResolvedEval, load_eval
+from mst.errors import UsageError
+from mst.model.base import FileRef
+from mst.model.case import Case, DatasetRecord, EvalPlan
+from mst.model.run import RunRecord
+from mst.runs.folder import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradeInputs:
+    """Graders, cases and their files.
+
+    Attributes:
+        cases: of the run, in its order, with the contents of today's datasets.
+        notes: what the user should know about where they came from.
+    """
+
+    plan: EvalPlan
+    cases: CaseFile
+    datasets: Sequence[DatasetRecord]
+    files: FileSource
+    notes: Sequence[str] = ()
+
+
+def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch: Path) -> GradeInputs:
+    """Find what to grade with: the config given, else the recorded path if it is still there, else what was stored.
+
+    Args:
+        run: record of the run that collected.
+        source: its folder.
+        config: as given by the user.
+        scratch: a folder for the resolved cases.
+
+    Raises:
+        UsageError: another eval's config, or the run's variants or cases no longer exist in it.
+    """
+    recorded = Path(run.config_path) if run.config_path is not None else None
+    path = config or (recorded if recorded is not None and recorded.is_file() else None)
+    if path is None:
+        note = "the eval config is not where it was; grading with what the run stored"
+        return GradeInputs(
+            plan=run.plan, cases=source.cases(), datasets=run.datasets, files=source.files(), notes=(note,)
+        )
+    resolved = load_eval(path)
+    _refuse_other(run, resolved, source)
+    plan = _collected_as(run, resolved.plan)
+    cases = CaseFile.write(scratch / "cases.jsonl", _todays(source.cases(), resolved.cases))
+    notes = []
+    if resolved.plan.content_hash != run.content_hash:
+        notes.append(f"{path}: changed since the run was collected")
+    return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
+
+
+def _refuse_other(run: RunRecord, resolved: ResolvedEval, source: RunFolder) -> None:
+    if resolved.plan.name != run.eval_name:
+        raise UsageError(f"{resolved.path}: this is the eval {resolved.plan.name!r}, the run is of {run.eval_name!r}")
+    now = {variant.name for variant in resolved.plan.variants}
+    gone = [variant.name for variant in run.variants if variant.name not in now]
+    if gone:
+        raise UsageError(f"{resolved.path}: the run's variants {', '.join(gone)} no longer exist in this config")
+    missing = [case_id for case_id in source.cases().ids if case_id not in resolved.cases]
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise UsageError(f"{resolved.path}: no dataset has the run's cases {shown} any more")
+
+
+def _collected_as(run: RunRecord, plan: EvalPlan) -> EvalPlan:
+    """Today's graders over the variants and the number of trials that were collected."""
+    names = [variant.name for variant in run.variants]
+    variants = [plan.variant(name) for name in names]
+    baseline = plan.baseline if plan.baseline in names else run.baseline
+    return plan.model_copy(update={"variants": variants, "trials": run.plan.trials, "baseline": baseline})
+
+
+def _todays(stored: CaseFile, today: CaseFile) -> Iterator[Case]:
+    for case in stored:
+        yield today.get(case.id).model_copy(update={"trials": case.trials})
+
+
+def write_inputs(folder: RunFolder, inputs: GradeInputs) -> CaseFile:
+    """Store cases and every file that grading them again needs, so that the run stands without its config."""
+    target = folder.inputs / "files"
+    target.mkdir(parents=True, exist_ok=True)
+    for file in _grading_files(inputs.plan, inputs.cases):
+        path = target / file.sha256
+        if not path.exists():
+            shutil.copyfile(inputs.files.locate(file.sha256), path)
+    return CaseFile.write(folder.inputs / "cases.jsonl", inputs.cases)
+
+
+def _grading_files(plan: EvalPlan, cases: Iterable[Case]) -> Iterator[FileRef]:
+    for spec in (*plan.assertions, *plan.pairwise_judges):
+        yield from spec.files
+    for variant in plan.variants:
+        for spec in variant.judges:
+            yield from spec.files
+    for case in cases:
+        if case.checks is not None:
+            yield case.checks
+        for spec in (*case.assertions, *case.judges):
+            yield from spec.files

@@ -1,0 +1,111 @@
+"""A shard is sent out again while that helps: three attempts without a new finished unit, ten in all.
+
+A unit that was in flight in two lost attempts is given up with a record that says so, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mst.config.files import write_atomic
+from mst.model.shard import UnitKey
+from mst.shards.contract import (
+    TERMINAL,
+    Cancel,
+    Channel,
+    ShardEvents,
+    ShardOutcome,
+    ShardSpec,
+    ShardState,
+    UnitDone,
+)
+from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
+from mst.shards.units import POISONED, finished_units
+
+WITHOUT_PROGRESS = 3
+IN_ALL = 10
+CRASHES = 2
+
+
+def attempt_id(number: int) -> str:
+    """A new attempt ID: `<n>-<16 hex>`."""
+    return f"{number}-{secrets.token_hex(8)}"
+
+
+def may_try_again(outcome: AttemptOutcome, *, attempts: int, fruitless: int) -> bool:
+    """Whether another attempt could end otherwise. Pure."""
+    if outcome.reason is None or outcome.reason in TERMINAL:
+        return False
+    return attempts < IN_ALL and fruitless < WITHOUT_PROGRESS
+
+
+def run_attempts(
+    spec: ShardSpec, make_channel: Callable[[ShardSpec, int], Channel], events: ShardEvents, cancel: Cancel
+) -> ShardOutcome:
+    """Run a shard on this machine until it is finished or may not be tried again. Never raises for a lost worker.
+
+    Units that lie in `spec.results` already are kept. Blocks until the end.
+    """
+    started_at = _now()
+    attempts: list[str] = []
+    crashes: Counter[UnitKey] = Counter()
+    counts: Counter[str] = Counter()
+    fruitless = 0
+    outcome = AttemptOutcome(ok=False, reason="cancelled", detail=cancel.reason)
+    while not cancel.is_set():
+        attempts.append(attempt_id(len(attempts) + 1))
+        outcome = _attempt(spec, make_channel(spec, len(attempts)), events, cancel, attempts[-1])
+        counts.update(outcome.counts)
+        fruitless = 0 if outcome.finished else fruitless + 1
+        if _all_there(spec):
+            outcome = AttemptOutcome(ok=True, counts=outcome.counts, hello=outcome.hello)
+        if not may_try_again(outcome, attempts=len(attempts), fruitless=fruitless):
+            break
+        events.state(ShardState(shard=spec.index, state="lost", attempt=attempts[-1], reason=outcome.detail))
+        crashes.update(outcome.in_flight)
+        _give_up(spec.results, [key for key, times in crashes.items() if times >= CRASHES])
+    done = outcome.ok and _all_there(spec)
+    state = "committed" if done else "cancelled" if outcome.reason == "cancelled" else "failed"
+    events.state(ShardState(shard=spec.index, state=state, reason=outcome.detail))
+    return ShardOutcome(
+        shard=spec.index,
+        ok=done,
+        reason=None if done else outcome.reason or "lost",
+        detail=None if done else outcome.detail,
+        counts=dict(counts),
+        hello=outcome.hello,
+        started_at=started_at,
+        ended_at=_now(),
+        attempts=tuple(attempts),
+    )
+
+
+def _attempt(spec: ShardSpec, channel: Channel, events: ShardEvents, cancel: Cancel, attempt: str) -> AttemptOutcome:
+    events.state(ShardState(shard=spec.index, state="running", attempt=attempt, machine=channel.machine))
+
+    def unit(done: UnitDone, _paths: Sequence[Path]) -> None:
+        events.unit(done)
+
+    try:
+        handlers = Handlers(unit=unit, tokens=lambda names: events.tokens(spec.index, names))
+        return supervise(spec, channel, handlers, cancel, attempt=attempt)
+    finally:
+        channel.close()
+
+
+def _all_there(spec: ShardSpec) -> bool:
+    return len(finished_units(spec.results, spec.planned, spec.digest)) == len(spec.planned)
+
+
+def _give_up(results: Path, keys: Sequence[UnitKey]) -> None:
+    if keys:
+        write_atomic(results / POISONED, json.dumps(sorted(str(key) for key in keys)).encode())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,260 @@
+"""The coordinator's side of sharded work: bundles out, unit files back, and a source that reads them.
+
+It trusts no runner to assemble results. Whatever came back is read unit by unit, checked, and handed to the ordinary
+regrade as recorded verdicts; what did not come back is named with its shard.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mst.config.cases import CaseFile
+from mst.config.files import write_atomic
+from mst.errors import UsageError
+from mst.grade.names import pairwise_for
+from mst.grade.recorded import Recorded
+from mst.model.case import Case, EvalPlan
+from mst.model.keys import ComparisonKey, TrialKey
+from mst.model.run import RunRecord, ShardMachine
+from mst.model.score import ComparisonGrading, TrialGrading
+from mst.model.shard import DispatchPlan, ShardPlan, UnitKey, Work, unit_name
+from mst.runs.grading import Trials
+from mst.shards.bundle import BundleInput, StoredTrials, write_collect_bundle, write_grade_bundle
+from mst.shards.contract import ShardOutcome, ShardSpec
+from mst.shards.split import shard_of, split
+from mst.shards.units import UNITS, read_unit
+
+PLAN = "plan.json"
+EarlierTrial = Callable[[TrialKey, Case], TrialGrading | None]
+EarlierComparison = Callable[[ComparisonKey], ComparisonGrading | None]
+
+
+@dataclass(frozen=True)
+class SomeCases:
+    """Some cases of a case file, read when iterated."""
+
+    file: CaseFile
+    ids: Sequence[str]
+
+    def __iter__(self) -> Iterator[Case]:
+        return (self.file.get(case_id) for case_id in self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Shards of one dispatch, ready to be sent."""
+
+    work: Work
+    count: int
+    specs: Sequence[ShardSpec]
+
+    def spec_of(self, case_id: str) -> ShardSpec | None:
+        """The shard that has a case, if it was sent."""
+        index = shard_of(case_id, self.count)
+        return next((spec for spec in self.specs if spec.index == index), None)
+
+
+def plan_grading(
+    given: BundleInput,
+    *,
+    cases: CaseFile,
+    case_ids: Sequence[str],
+    run: RunRecord,
+    stored: StoredTrials,
+    folder: Path,
+    earlier_trial: EarlierTrial | None = None,
+    earlier_comparison: EarlierComparison | None = None,
+) -> Plan:
+    """Split cases, write a grade bundle for each shard below a folder, and list the units that must come back.
+
+    Cases without anything to grade are left out. Reads each trial record once.
+    """
+    specs = []
+    for index, ids in split(case_ids, given.count).items():
+        some = SomeCases(cases, ids)
+        planned = [key for case in some for key in planned_units(given.plan, case, given.variants, stored)]
+        if not planned:
+            continue
+        home = folder / str(index)
+        digest = write_grade_bundle(
+            home / "bundle",
+            given,
+            shard=index,
+            cases=some,
+            run=run,
+            stored=stored,
+            earlier_trial=earlier_trial,
+            earlier_comparison=earlier_comparison,
+        )
+        specs.append(_spec("grade", given, index, home, digest, planned))
+    return Plan(work="grade", count=given.count, specs=specs)
+
+
+def plan_collecting(given: BundleInput, *, cases: CaseFile, todo: Iterable[TrialKey], folder: Path) -> Plan:
+    """Split the trials still to make into shards of whole cases, and write a collect bundle for each."""
+    by_case: dict[str, list[TrialKey]] = {}
+    for key in todo:
+        by_case.setdefault(key.case_id, []).append(key)
+    specs = []
+    for index, ids in split([case_id for case_id in cases.ids if case_id in by_case], given.count).items():
+        keys = [key for case_id in ids for key in by_case[case_id]]
+        home = folder / str(index)
+        digest = write_collect_bundle(home / "bundle", given, shard=index, cases=SomeCases(cases, ids), trials=keys)
+        specs.append(_spec("collect", given, index, home, digest, keys))
+    return Plan(work="collect", count=given.count, specs=specs)
+
+
+def _spec(work: Work, given: BundleInput, index: int, home: Path, digest: str, planned: Sequence[UnitKey]) -> ShardSpec:
+    results = home / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    return ShardSpec(
+        work=work,
+        run_id=given.run_id,
+        eval_name=given.plan.name,
+        dispatch=given.dispatch,
+        index=index,
+        count=given.count,
+        bundle=home / "bundle",
+        digest=digest,
+        planned=planned,
+        results=results,
+        secrets=given.secrets,
+    )
+
+
+def save_plan(plan: Plan, folder: Path) -> None:
+    """Write what was sent out, so that another process can go on with it."""
+    shards = [
+        ShardPlan(index=spec.index, digest=spec.digest, planned=list(spec.planned), secrets=list(spec.secrets))
+        for spec in plan.specs
+    ]
+    first = plan.specs[0]
+    record = DispatchPlan(
+        work=plan.work,
+        run_id=first.run_id,
+        eval_name=first.eval_name,
+        dispatch=first.dispatch,
+        count=plan.count,
+        shards=shards,
+    )
+    write_atomic(folder / PLAN, record.to_json())
+
+
+def load_plan(folder: Path) -> Plan | None:
+    """What a dispatch sent out, or None when it never came so far."""
+    path = folder / PLAN
+    if not path.is_file():
+        return None
+    record = DispatchPlan.from_json(path.read_bytes(), str(path))
+    specs = [
+        ShardSpec(
+            work=record.work,
+            run_id=record.run_id,
+            eval_name=record.eval_name,
+            dispatch=record.dispatch,
+            index=shard.index,
+            count=record.count,
+            bundle=folder / str(shard.index) / "bundle",
+            digest=shard.digest,
+            planned=shard.planned,
+            results=folder / str(shard.index) / "results",
+            secrets=shard.secrets,
+        )
+        for shard in record.shards
+    ]
+    return Plan(work=record.work, count=record.count, specs=specs)
+
+
+def plans_of(work: Path) -> list[Plan]:
+    """All dispatches that a run folder knows of, by number."""
+    folders = sorted(work.glob("d*"), key=lambda path: int(path.name[1:]))
+    return [plan for plan in map(load_plan, folders) if plan is not None]
+
+
+def next_dispatch(work: Path, recorded: Sequence[str]) -> str:
+    """The number after every dispatch that the folder or the record knows."""
+    known = [path.name for path in work.glob("d*")] + list(recorded)
+    return f"d{1 + max((int(name[1:]) for name in known), default=0)}"
+
+
+def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], trials: Trials) -> list[UnitKey]:
+    """The units of one case: its trials that can be graded, then its comparisons that have both sides."""
+    keys: list[UnitKey] = []
+    sides: set[str] = set()
+    for name in variants:
+        for number in range(plan.trials_of(case)):
+            key = TrialKey(variant=name, case_id=case.id, trial=number)
+            subject = trials.subject(case, key)
+            if subject is not None and subject.record.is_scorable:
+                keys.append(key)
+                sides.add(name)
+    if pairwise_for(plan) and plan.baseline in sides:
+        keys.extend(ComparisonKey(candidate=name, case_id=case.id) for name in plan.candidates if name in sides)
+    return keys
+
+
+def recorded_source(plan: Plan, outcomes: Sequence[ShardOutcome]) -> Recorded:
+    """A grading source over the unit files that came back. Reads one file when asked for one unit."""
+    ended = {outcome.shard: outcome for outcome in outcomes}
+
+    def find(key: UnitKey) -> TrialGrading | ComparisonGrading | None:
+        spec = plan.spec_of(key.case_id)
+        unit = read_unit(spec.results / UNITS / unit_name(key), key, spec.digest) if spec is not None else None
+        return (unit.trial_grading or unit.comparison_grading) if unit is not None else None
+
+    def missing_reason(key: UnitKey) -> str:
+        spec = plan.spec_of(key.case_id)
+        if spec is None:
+            return "Missing: no shard was sent for this case"
+        outcome = ended.get(spec.index)
+        why = f" ({outcome.detail})" if outcome is not None and outcome.detail else ""
+        return f"Missing: grade shard {spec.index} ended before this case was graded{why}"
+
+    return Recorded(units=find, missing_reason=missing_reason)
+
+
+def machines(outcomes: Iterable[ShardOutcome]) -> list[ShardMachine]:
+    """What `run.json` says of the shards' machines, by shard."""
+    return [
+        ShardMachine(
+            shard=outcome.shard,
+            id=outcome.hello.machine if outcome.hello is not None else None,
+            image=outcome.hello.image if outcome.hello is not None else None,
+            mst=outcome.hello.mst if outcome.hello is not None else None,
+            started_at=outcome.started_at,
+            ended_at=outcome.ended_at,
+            attempts=list(outcome.attempts),
+            ok=outcome.ok,
+            reason=outcome.detail,
+        )
+        for outcome in sorted(outcomes, key=lambda found: found.shard)
+    ]
+
+
+def refuse_too_many(runner: str, shards: int, most: int | None) -> None:
+    """Refuse more shards than a runner takes.
+
+    Raises:
+        UsageError: naming the limit.
+    """
+    if most is not None and shards > most:
+        raise UsageError(f"shards={shards}: the {runner} runner takes at most {most}; lower --runner-option shards")
+
+
+def refuse_terminal(outcomes: Iterable[ShardOutcome]) -> str | None:
+    """Why no shard could start at all, when that is so: a version, a preflight, a bad bundle. None otherwise."""
+    ended = list(outcomes)
+    if ended and all(outcome.reason in ("refused", "version") for outcome in ended):
+        return ended[0].detail
+    return None
+
+
+def clear_work(folder: Path) -> None:
+    """Remove bundles and results of shards once the run is assembled."""
+    shutil.rmtree(folder, ignore_errors=True)

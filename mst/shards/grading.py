@@ -1,0 +1,127 @@
+"""Grading in a shard: the ordinary walk, with each unit written to a file and announced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from mst.grade.contract import Grader, GradingSource, Pair
+from mst.grade.live import Live
+from mst.grade.names import graders_for, pairwise_for
+from mst.judges.contract import Subject
+from mst.model.keys import ComparisonKey, TrialKey
+from mst.model.score import ComparisonGrading, TrialGrading
+from mst.model.shard import Graded, Started, Unit, UnitKey, unit_name
+from mst.runs.grading import GradingWalk, not_compared, not_graded
+from mst.shards.bundle import Bundle
+from mst.shards.job import Job
+from mst.shards.units import CRASHED_TWICE, POISONED, UNITS, read_unit
+
+
+async def grade_units(job: Job) -> None:
+    """Grade a bundle's trials and comparisons, `concurrency` units at a time.
+
+    Units with a valid file in the results folder are kept as they are. Judges are preflighted before the first unit.
+
+    Raises:
+        GraderError: a preflight failed; nothing was graded.
+    """
+    bundle = job.bundle
+    plan = bundle.record.plan
+    earlier = bundle.earlier()
+    live = Live(
+        plan,
+        files=bundle.files,
+        secrets=job.secrets,
+        scratch=job.scratch,
+        redactor=job.redactor,
+        earlier=lambda key: earlier.get(str(key)),
+    )
+    kept = Kept(live, job)
+    await live.preflight(judges_of(bundle))
+    writer = job.unit_writer()
+
+    async def starting(key: UnitKey) -> None:
+        if not kept.has(key):
+            job.send(Started(key=key))
+
+    async def told(grading: TrialGrading | ComparisonGrading) -> None:
+        if kept.has(grading.key):
+            return
+        failed = bool(grading.errors)
+        job.tally.failed += failed
+        job.tally.graded += not failed
+        passed = grading.passed if isinstance(grading, TrialGrading) else None
+        path = writer.graded(grading)
+        job.send(Graded(key=grading.key, status="failed" if failed else "graded", path=path, passed=passed))
+
+    walk = GradingWalk(
+        plan=plan,
+        trials=bundle,
+        source=kept,
+        variants=bundle.variants,
+        cancel=job.cancel,
+        starting=starting,
+        told=told,
+    )
+    async for _ in walk.cases(bundle.cases):
+        pass
+
+
+def judges_of(bundle: Bundle) -> list[Grader]:
+    """Every distinct judge and pairwise judge of a bundle; assertions have nothing to preflight."""
+    plan = bundle.record.plan
+    found: dict[tuple[str, str], Grader] = {}
+    for case in bundle.cases:
+        for name in bundle.variants:
+            for grader in graders_for(plan, plan.variant(name), case):
+                if grader.role == "judge":
+                    found.setdefault((grader.name, grader.spec.to_json().decode()), grader)
+    return [*found.values(), *pairwise_for(plan)]
+
+
+class Kept(GradingSource):
+    """A source that answers from unit files of earlier attempts, and gives up on units that crashed two of them."""
+
+    def __init__(self, source: GradingSource, job: Job) -> None:
+        self._source = source
+        self._job = job
+        self._poisoned = read_poisoned(job.results)
+        self._units: dict[UnitKey, Unit | None] = {}
+
+    def has(self, key: UnitKey) -> bool:
+        """Whether a valid file of this unit is there from an earlier attempt."""
+        return self._unit(key) is not None
+
+    def _unit(self, key: UnitKey) -> Unit | None:
+        if key not in self._units:
+            path = self._job.results / UNITS / unit_name(key)
+            self._units[key] = read_unit(path, key, self._job.digest)
+        return self._units[key]
+
+    async def trial(self, key: TrialKey, subject: Subject, graders: Sequence[Grader]) -> TrialGrading:
+        """See `GradingSource.trial`."""
+        unit = self._unit(key)
+        if unit is not None and unit.trial_grading is not None:
+            return unit.trial_grading
+        if str(key) in self._poisoned:
+            return not_graded(key, subject, graders, CRASHED_TWICE)
+        return await self._source.trial(key, subject, graders)
+
+    async def comparison(self, key: ComparisonKey, pair: Pair, judges: Sequence[Grader]) -> ComparisonGrading:
+        """See `GradingSource.comparison`."""
+        unit = self._unit(key)
+        if unit is not None and unit.comparison_grading is not None:
+            return unit.comparison_grading
+        if str(key) in self._poisoned:
+            return not_compared(key, pair, judges, CRASHED_TWICE)
+        return await self._source.comparison(key, pair, judges)
+
+
+def read_poisoned(results: Path) -> frozenset[str]:
+    """Units that were in flight in two lost attempts, as their keys' text."""
+    try:
+        return frozenset(json.loads((results / POISONED).read_text()))
+    except FileNotFoundError:
+        return frozenset()

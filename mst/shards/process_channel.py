@@ -1,0 +1,174 @@
+"""The channel to a shard worker in a child process of this one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from mst.errors import RunnerError
+from mst.model.shard import LINE_MAX_BYTES
+from mst.process.group import MARK, new_mark, sweep
+from mst.shards.units import ARTIFACTS, UNITS
+
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "SSL_CERT_FILE",
+    "MST_HEARTBEAT_S",
+)
+"""All that a worker gets of this process's environment: nothing that could hold a secret."""
+STDERR_TAIL_BYTES = 4096
+
+
+class ChildProcess:
+    """A worker in a process session of its own. See `mst.shards.contract.WorkerProcess`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+        self._process = process
+        self._mark = mark
+        self._tail: deque[bytes] = deque(maxlen=64)
+        self._sending = threading.Lock()
+        self._stderr = threading.Thread(target=self._keep_tail, daemon=True, name="mst-worker-stderr")
+        self._stderr.start()
+
+    @property
+    def pid(self) -> int:
+        """Process ID of the worker; also of its group and session."""
+        return self._process.pid
+
+    def send(self, line: bytes) -> None:
+        """See `WorkerProcess.send`."""
+        assert self._process.stdin is not None
+        with self._sending, suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def lines(self) -> Iterator[bytes]:
+        """See `WorkerProcess.lines`."""
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline(LINE_MAX_BYTES + 1):
+            if len(line) > LINE_MAX_BYTES:
+                raise ValueError(f"the worker sent a line of more than {LINE_MAX_BYTES} bytes")
+            yield line.rstrip(b"\n")
+
+    def _keep_tail(self) -> None:
+        assert self._process.stderr is not None
+        while piece := self._process.stderr.read1(STDERR_TAIL_BYTES):  # type: ignore[attr-defined]  # BufferedReader
+            self._tail.append(piece)
+
+    def stderr_tail(self) -> str:
+        """See `WorkerProcess.stderr_tail`."""
+        self._stderr.join(timeout=1)
+        return b"".join(self._tail)[-STDERR_TAIL_BYTES:].decode("utf-8", "replace")
+
+    def close_stdin(self) -> None:
+        """See `WorkerProcess.close_stdin`."""
+        assert self._process.stdin is not None
+        with self._sending, suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def kill(self) -> None:
+        """See `WorkerProcess.kill`."""
+        if self._process.poll() is None:
+            sweep(self._process.pid, self._mark)
+        else:
+            sweep_leftovers(self._mark)
+        self._process.wait()
+        self.close_stdin()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+        self._stderr.join(timeout=1)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """See `WorkerProcess.wait`."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def sweep_leftovers(mark: str) -> None:
+    """Kill programs that a worker which has ended left behind."""
+    from mst.process.group import marked
+
+    for pid in marked(mark):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, 9)
+
+
+class ProcessChannel:
+    """Workers as child processes on this machine; files are linked rather than copied where the disk allows it."""
+
+    def __init__(self, scratch: Path, *, environment: Mapping[str, str] | None = None) -> None:
+        self.machine = socket.gethostname()
+        self._scratch = scratch
+        self._environment = dict(environment or {})
+        self._results = scratch / "results"
+
+    def start(self, argv: Sequence[str], *, bundle: Path, results: Path) -> ChildProcess:
+        """See `Channel.start`."""
+        shutil.rmtree(self._results, ignore_errors=True)
+        self._results.mkdir(parents=True, mode=0o700)
+        for name in (UNITS, ARTIFACTS):
+            if (results / name).is_dir():
+                shutil.copytree(results / name, self._results / name, copy_function=_link)
+        for path in results.glob("*.json"):
+            shutil.copyfile(path, self._results / path.name)
+        mark = new_mark()
+        inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "mst", *argv, "--bundle", str(bundle), "--results", str(self._results)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**inherited, **self._environment, MARK: mark},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RunnerError(f"no shard worker could be started: {error.strerror}") from error
+        return ChildProcess(process, mark)
+
+    def get(self, relative: str, into: Path) -> None:
+        """See `Channel.get`."""
+        source = self._results / relative
+        into.parent.mkdir(parents=True, exist_ok=True)
+        temporary = into.with_name(f".{into.name}.tmp")
+        try:
+            temporary.unlink(missing_ok=True)
+            _link(str(source), str(temporary))
+            temporary.replace(into)
+        except OSError as error:
+            raise RunnerError(f"cannot be brought back: {error.strerror}") from error
+
+    def put(self, source: Path, relative: str) -> str:
+        """See `Channel.put`."""
+        target = self._scratch / "inbox" / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        return str(target)
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

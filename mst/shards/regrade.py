@@ -1,0 +1,296 @@
+"""Grading a stored run, wherever its shards run: `mst grade`, its resume, and attaching to what another process began."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mst.config.registry import plugin_versions
+from mst.errors import GraderError, UsageError
+from mst.grade.contract import GradingSource
+from mst.grade.live import Live
+from mst.grade.names import pairwise_for
+from mst.model.run import GradingRunner, RunRecord, SummaryRecord
+from mst.process.redact import Redactor
+from mst.runs.assemble import assemble
+from mst.runs.earlier import EarlierGradings, adopt, refuse_changed
+from mst.runs.folder import RunFolder
+from mst.runs.grading import GradedCase, Starting, Told
+from mst.runs.inputs import write_inputs
+from mst.runs.locate import new_regrade
+from mst.runs.record import regrade_record
+from mst.shards.bundle import BundleInput
+from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome
+from mst.shards.coordinate import (
+    Plan,
+    clear_work,
+    machines,
+    next_dispatch,
+    plan_grading,
+    plans_of,
+    recorded_source,
+    refuse_terminal,
+    save_plan,
+)
+from mst.shards.request import GradeRequest, Settled, lookup, owes
+from mst.shards.units import finished_units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """Whom to tell while a grading runs in this process."""
+
+    starting: Starting | None = None
+    told: Told | None = None
+    on_case: Callable[[GradedCase], None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded:
+    """A finished grading; its summary says how complete it is. `refused` tells why no shard could start."""
+
+    folder: RunFolder
+    summary: SummaryRecord
+    refused: str | None = None
+
+
+def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks) -> Graded:
+    """Grade a run as a new regrade beside it.
+
+    Raises:
+        UsageError: nothing was collected, transcripts were redacted.
+        GraderError: a judge's preflight failed here; no regrade is left.
+    """
+    refuse_ungradable(request.source)
+    folder = new_regrade(request.source)
+    with folder.locked():
+        try:
+            run = _begin(request, folder, runner)
+            return _grade(request, folder, run, runner, events, cancel, hooks, earlier=None)
+        except (GraderError, UsageError):
+            _discard(folder)
+            raise
+
+
+def resume(
+    request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded | None:
+    """Grade in a regrade's own folder only what has no verdict. None when every grader has given its verdict.
+
+    Raises:
+        UsageError: graders or cases changed since.
+    """
+    with folder.locked():
+        before = folder.run()
+        now = _record(request, folder, runner, before.grading.runner.dispatches if before.grading else None)
+        refuse_changed(before, now)
+        for plan in plans_of(folder.work):
+            runner.recover(plan.specs)
+            _adopt(folder, plan, request)
+        earlier = EarlierGradings(folder)
+        if before.phases.grade == "complete":
+            return None
+        run = before.model_copy(update={"grading": now.grading})
+        folder.write_run(run)
+        return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
+
+
+def attach(
+    request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded | None:
+    """Go on with a grading whose coordinator is gone: follow its last dispatch, or finish it as the next one."""
+    plans = plans_of(folder.work)
+    if plans:
+        with folder.locked():
+            outcomes = runner.follow(plans[-1].specs, events, cancel)
+            if outcomes is not None:
+                run = folder.run()
+                source = recorded_source(plans[-1], outcomes)
+                return _assemble(request, folder, run, runner, source, cancel, hooks, outcomes)
+    return resume(request, folder, runner, events, cancel, hooks)
+
+
+def refuse_ungradable(source: RunFolder) -> None:
+    """Refuse what cannot be graded.
+
+    Raises:
+        UsageError: no trials, or transcripts without their texts.
+    """
+    if not source.has_trials():
+        raise UsageError(f"{source.run_id}: nothing was collected, so there is nothing to grade")
+    if source.run().redact_stored_responses:
+        raise UsageError(f"{source.run_id}: its transcripts were stored without answers; collect again to grade")
+
+
+def _begin(request: GradeRequest, folder: RunFolder, runner: Runner) -> RunRecord:
+    write_inputs(folder, request.inputs)
+    run = _record(request, folder, runner, None)
+    folder.write_run(run)
+    return run
+
+
+def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches: Sequence[str] | None) -> RunRecord:
+    return regrade_record(
+        folder.run_id,
+        request.source.run(),
+        request.plan,
+        cases=request.inputs.cases,
+        datasets=request.inputs.datasets,
+        runner=GradingRunner(
+            name=request.runner_name,
+            options=runner.recorded_options() or None,
+            shards=request.shards,
+            dispatches=list(dispatches) if dispatches else None,
+        ),
+        selection=request.selection,
+    )
+
+
+def _grade(
+    request: GradeRequest,
+    folder: RunFolder,
+    run: RunRecord,
+    runner: Runner,
+    events: ShardEvents,
+    cancel: Cancel,
+    hooks: Hooks,
+    *,
+    earlier: EarlierGradings | None,
+) -> Graded:
+    if request.runner_name == "local":
+        return _grade_here(request, folder, run, runner, cancel, hooks, earlier)
+    plan, run = _send(request, folder, run, earlier)
+    outcomes = runner.run(plan.specs, events, cancel) if plan.specs else []
+    source: GradingSource = recorded_source(plan, outcomes)
+    if earlier is not None:
+        source = Settled(source, earlier)
+    return _assemble(request, folder, run, runner, source, cancel, hooks, outcomes)
+
+
+def _send(
+    request: GradeRequest, folder: RunFolder, run: RunRecord, earlier: EarlierGradings | None
+) -> tuple[Plan, RunRecord]:
+    assert run.grading is not None
+    known = run.grading.runner.dispatches or []
+    dispatch = next_dispatch(folder.work, known)
+    given = BundleInput(
+        plan=request.plan,
+        datasets=request.inputs.datasets,
+        run_id=folder.run_id,
+        files=request.inputs.files,
+        seed=run.order.seed,
+        count=request.shards,
+        variants=request.variants,
+        plugins=plugin_versions(request.plan.plugins),
+        secrets=request.secret_names,
+        secret_values=list(request.secrets.values()),
+        dispatch=dispatch,
+    )
+    plan = plan_grading(
+        given,
+        cases=request.inputs.cases,
+        case_ids=[case.id for case in request.inputs.cases if earlier is None or owes(request, earlier, case)],
+        run=run,
+        stored=request.source,
+        folder=folder.work / dispatch,
+        earlier_trial=(lambda key, case: earlier.trial(key, request.graders(key, case))) if earlier else None,
+        earlier_comparison=(lambda key: earlier.comparison(key, pairwise_for(request.plan))) if earlier else None,
+    )
+    if plan.specs:
+        save_plan(plan, folder.work / dispatch)
+    runner = run.grading.runner.model_copy(update={"dispatches": [*known, dispatch]})
+    run = run.model_copy(update={"grading": run.grading.model_copy(update={"runner": runner})})
+    folder.write_run(run)
+    return plan, run
+
+
+def _assemble(
+    request: GradeRequest,
+    folder: RunFolder,
+    run: RunRecord,
+    runner: Runner,
+    source: GradingSource,
+    cancel: Cancel,
+    hooks: Hooks,
+    outcomes: Sequence[ShardOutcome],
+) -> Graded:
+    assert run.grading is not None
+    recorded = run.grading.runner.model_copy(update={"machines": machines(outcomes)})
+    summary = asyncio.run(
+        assemble(
+            folder,
+            run,
+            plan=request.plan,
+            cases=request.inputs.cases,
+            trials=request.source,
+            source=source,
+            variants=request.variants,
+            cancel=Cancel(),
+            runner=recorded,
+            on_case=hooks.on_case,
+        )
+    )
+    if not cancel.is_set():
+        clear_work(folder.work)
+    return Graded(folder=folder, summary=summary, refused=refuse_terminal(outcomes))
+
+
+def _grade_here(
+    request: GradeRequest,
+    folder: RunFolder,
+    run: RunRecord,
+    runner: Runner,
+    cancel: Cancel,
+    hooks: Hooks,
+    earlier: EarlierGradings | None,
+) -> Graded:
+    assert run.grading is not None
+    with TemporaryDirectory(prefix="mst-grade-") as scratch:
+        live = Live(
+            request.plan,
+            files=request.inputs.files,
+            secrets=request.secrets,
+            scratch=Path(scratch),
+            redactor=Redactor(request.secrets.values()),
+            earlier=lookup(request, earlier) if earlier is not None else lambda _key: None,
+        )
+        summary = asyncio.run(_here(request, folder, run, live, cancel, hooks))
+    clear_work(folder.work)
+    return Graded(folder=folder, summary=summary)
+
+
+async def _here(
+    request: GradeRequest, folder: RunFolder, run: RunRecord, live: Live, cancel: Cancel, hooks: Hooks
+) -> SummaryRecord:
+    assert run.grading is not None
+    await live.preflight(request.judges())
+    return await assemble(
+        folder,
+        run,
+        plan=request.plan,
+        cases=request.inputs.cases,
+        trials=request.source,
+        source=live,
+        variants=request.variants,
+        cancel=cancel,
+        runner=run.grading.runner,
+        starting=hooks.starting,
+        told=hooks.told,
+        on_case=hooks.on_case,
+    )
+
+
+def _adopt(folder: RunFolder, plan: Plan, request: GradeRequest) -> None:
+    """Write the verdicts that an earlier dispatch brought back into the folder, where a resume finds them."""
+    for spec in plan.specs:
+        for unit in finished_units(spec.results, spec.planned, spec.digest).values():
+            found = unit.trial_grading or unit.comparison_grading
+            if found is not None:
+                adopt(folder, request.plan.baseline, found)
+
+
+def _discard(folder: RunFolder) -> None:
+    clear_work(folder.path)

@@ -1,0 +1,204 @@
+"""The shard worker: `mst collect` and `mst grade-shard` on a bundle. One grading path, one way to collect, as anywhere.
+
+Secrets arrive on stdin and stay in memory and in the environments of the processes that need them. End of stdin means
+that the supervisor is gone: what runs is killed, so that nobody goes on paying for results that nobody fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mst import __version__
+from mst.config.registry import plugin_versions
+from mst.errors import MstError
+from mst.model.shard import (
+    HEARTBEAT_S,
+    Cancel,
+    Done,
+    Heartbeat,
+    Hello,
+    Limits,
+    NeedTokens,
+    Refused,
+    SupervisorMessage,
+    Tokens,
+    Work,
+)
+from mst.process.redact import Redactor
+from mst.shards.bundle import Bundle
+from mst.shards.collecting import collect_units
+from mst.shards.grading import grade_units
+from mst.shards.job import Job, Tally
+from mst.shards.wire import Wire, read_messages
+
+EXIT_REFUSED = 5
+EXIT_ORPHANED = 70
+ORPHAN_GRACE_S = 10.0
+
+
+def run_worker(work: Work, bundle: Path, results: Path, *, digest: str, attempt: str | None) -> int:
+    """Work through a bundle and return the exit code. Owns the process: stdin, stdout, signals.
+
+    Args:
+        work: must be the bundle's.
+        bundle: folder with the bundle.
+        results: folder for unit files; finished units that lie there are kept.
+        digest: of the bundle; every unit names it.
+        attempt: ID of this attempt.
+    """
+    os.umask(0o077)
+    wire = Wire.take_stdout()
+    wire.send(hello())
+    try:
+        found = Bundle(bundle)
+        _check(found, work)
+    except MstError as error:
+        wire.send(Refused(reason=str(error), code=error.code))
+        return EXIT_REFUSED
+    with tempfile.TemporaryDirectory(prefix="mst-shard-") as scratch:
+        session = _Session(wire, found, results, Path(scratch), digest=digest, attempt=attempt)
+        return asyncio.run(session.run(work))
+
+
+def hello() -> Hello:
+    """What this worker is."""
+    return Hello(
+        mst=__version__,
+        python=platform.python_version(),
+        image=os.environ.get("MST_IMAGE_DIGEST"),
+        machine=os.environ.get("MST_MACHINE_ID") or socket.gethostname(),
+        plugins={},
+        runtimes={"python": platform.python_version()},
+    )
+
+
+def _check(bundle: Bundle, work: Work) -> None:
+    record = bundle.record
+    if record.work != work:
+        raise MstError(f"this bundle is for {record.work}, not for {work}")
+    if record.mst != __version__:
+        raise MstError(
+            f"the coordinator has mst {record.mst}, this worker has {__version__}; install the same version on both"
+        )
+    ours = plugin_versions(record.plan.plugins)
+    for name, version in record.plugins.items():
+        if ours.get(name) != version:
+            raise MstError(f"the coordinator has {name} {version}, this worker has {ours.get(name) or 'none'}")
+
+
+class _Session:
+    """One shard from tokens to `done`."""
+
+    def __init__(self, wire: Wire, bundle: Bundle, results: Path, scratch: Path, *, digest: str,
+                 attempt: str | None) -> None:  # fmt: skip
+        self._wire = wire
+        self._bundle = bundle
+        self._results = results
+        self._scratch = scratch
+        self._digest = digest
+        self._attempt = attempt
+        self._tokens: asyncio.Future[Mapping[str, str]]
+        self._cancel: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._orphaned = False
+        self._ended = threading.Event()
+
+    async def run(self, work: Work) -> int:
+        self._loop = asyncio.get_running_loop()
+        self._tokens = self._loop.create_future()
+        self._cancel = asyncio.Event()
+        main = asyncio.current_task()
+        assert main is not None
+        self._main = main
+        self._loop.add_signal_handler(signal.SIGTERM, self._stop, None)
+        self._loop.add_signal_handler(signal.SIGINT, lambda: None)
+        threading.Thread(target=self._listen, daemon=True, name="mst-stdin").start()
+        threading.Thread(target=self._beat, daemon=True, name="mst-heartbeat").start()
+        try:
+            return await self._work(work)
+        finally:
+            self._ended.set()
+
+    async def _work(self, work: Work) -> int:
+        tally = Tally()
+        job: Job | None = None
+        try:
+            secrets = await self._secrets(self._bundle.record.secrets)
+            job = self._job(secrets, tally)
+            await (grade_units(job) if work == "grade" else collect_units(job))
+        except MstError as error:
+            redactor = job.redactor if job is not None else Redactor([])
+            self._wire.send(Refused(reason=redactor.text(str(error)), code=error.code))
+            return EXIT_REFUSED
+        except asyncio.CancelledError:
+            if self._orphaned:
+                return EXIT_ORPHANED
+        self._wire.send(Done(**tally.counts()))
+        return 0
+
+    def _job(self, secrets: Mapping[str, str], tally: Tally) -> Job:
+        return Job(
+            bundle=self._bundle,
+            results=self._results,
+            scratch=self._scratch,
+            digest=self._digest,
+            attempt=self._attempt,
+            machine=hello().machine,
+            secrets=secrets,
+            redactor=Redactor(secrets.values()),
+            cancel=self._cancel,
+            send=self._wire.send,
+            tally=tally,
+        )
+
+    async def _secrets(self, names: Sequence[str]) -> Mapping[str, str]:
+        if not names:
+            return {}
+        self._wire.send(NeedTokens(names=list(names)))
+        return await self._tokens
+
+    def _listen(self) -> None:
+        def told(message: SupervisorMessage) -> None:
+            self._loop.call_soon_threadsafe(self._receive, message)
+
+        def ended() -> None:
+            if self._ended.is_set():
+                return
+            self._loop.call_soon_threadsafe(self._orphan)
+            # a grader that holds the interpreter must not keep an orphan alive
+            if not self._ended.wait(ORPHAN_GRACE_S):
+                os._exit(EXIT_ORPHANED)
+
+        read_messages(sys.stdin.buffer, told, ended)
+
+    def _receive(self, message: SupervisorMessage) -> None:
+        match message:
+            case Tokens() if not self._tokens.done():
+                self._tokens.set_result(message.values)
+            case Cancel():
+                self._stop(message.grace_s)
+            case Limits() | _:
+                return
+
+    def _stop(self, grace_s: float | None) -> None:
+        self._cancel.set()
+        if grace_s is not None:
+            self._loop.call_later(grace_s, self._main.cancel)
+
+    def _orphan(self) -> None:
+        self._orphaned = True
+        self._main.cancel()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(float(os.environ.get("MST_HEARTBEAT_S", HEARTBEAT_S))):
+            self._wire.send(Heartbeat(at=datetime.now(UTC).isoformat()))
