@@ -10,9 +10,9 @@ from pydantic.alias_generators import to_snake
 from mst.config import registry
 from mst.config.evalconfig import Positive, Seconds, SecretName, Share
 from mst.config.listing import Origin, listed
-from mst.config.programs import check_arguments, check_patterns, python_files
+from mst.config.programs import check_arguments, python_files
 from mst.config.source import Keys, nearest
-from mst.config.written import Written, pydantic_faults, spellings, tidy
+from mst.config.written import Written, pydantic_faults, tidy
 from mst.errors import ConfigError
 from mst.model.base import FileRef
 from mst.model.case import GraderSpec
@@ -111,8 +111,6 @@ def _spec(
     files: list[FileRef] = listed(origin, settings.files, _existing(origin, (*options_keys, "files"), (*keys, "files")))
     files += python_files(origin, extension, options, files, options_keys)
     check_arguments(origin, options, files, options_keys)
-    if extension.name == "matches_pattern":
-        check_patterns(origin, options, options_keys)
     if len(origin.faults) > before:
         return None
     own = {"name", "threshold", "reps", "requires", "timeout_s", "retries", "swap", "secrets", "version"}
@@ -190,17 +188,18 @@ def find_extension(kind: registry.Kind, name: str, origin: Origin, keys: Keys) -
 def check_options(extension: Any, options: Any, origin: Origin, keys: Keys) -> dict[str, Any] | None:
     """Options in snake_case after the extension's schema agreed; unknown keys are refused. Defaults are not added.
 
-    A bare value, as in `contains_text: ok`, is the option that the schema reads as `value`.
+    A bare value, as in `contains_text: ok`, is for the option that the schema calls its `main` one.
     """
     model: type[BaseModel] = extension.Options
     faults: list[str] = []
     if options is None:
         options = {}
     elif not isinstance(options, dict):
-        if "value" not in {*model.model_fields, *spellings(model)}:
+        main = getattr(model, "main", "")
+        if not main:
             origin.fault(keys, "should be a mapping of options")
             return None
-        options = {"value": options}
+        options = {main: options}
     tidied = tidy(model, origin.source, options, keys, faults)
     try:
         model.model_validate(tidied)

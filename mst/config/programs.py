@@ -1,4 +1,4 @@
-"""What options need to work elsewhere: files that are listed, Python files that travel, patterns that compile."""
+"""What options need to work elsewhere: programs' files that are listed, and Python files that travel unlisted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import regex
 
 from mst.config.listing import Origin, listed
 from mst.config.registry import Extension
@@ -58,18 +56,3 @@ def _arguments(options: dict[str, Any], keys: Keys) -> Iterator[tuple[Keys, str]
     for place, argv in lists:
         if isinstance(argv, list):
             yield from (((*place, index), part) for index, part in enumerate(argv) if isinstance(part, str))
-
-
-def check_patterns(origin: Origin, options: Any, keys: Keys) -> None:
-    """Refuse patterns that the `regex` package cannot compile."""
-    if isinstance(options, str):
-        try:
-            regex.compile(options)
-        except regex.error as error:
-            origin.fault(keys, f"not a valid pattern: {error}")
-    elif isinstance(options, dict):
-        for key, value in options.items():
-            check_patterns(origin, value, (*keys, key))
-    elif isinstance(options, list):
-        for index, value in enumerate(options):
-            check_patterns(origin, value, (*keys, index))

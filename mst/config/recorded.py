@@ -57,7 +57,7 @@ def new_key() -> str:
     return secrets.token_hex(32)
 
 
-def recorded(value: Any, key: str) -> Any:
+def conceal(value: Any, key: str) -> Any:
     """Plain data with every text that looks like a credential replaced by `hmac:<16 hex digits>`.
 
     Equal values give equal hashes under one key, so that a change can be seen. `{secret: NAME}` and lists of secret
@@ -67,7 +67,7 @@ def recorded(value: Any, key: str) -> Any:
         value: plain JSON types.
         key: the run's key; see `new_key`.
     """
-    return _recorded(value, bytes.fromhex(key), is_credential=False)
+    return _conceal(value, bytes.fromhex(key), is_credential=False)
 
 
 def credential_paths(value: Any) -> list[Keys]:
@@ -75,13 +75,13 @@ def credential_paths(value: Any) -> list[Keys]:
     return list(_paths(value, (), is_credential=False))
 
 
-def _recorded(value: Any, key: bytes, *, is_credential: bool) -> Any:
+def _conceal(value: Any, key: bytes, *, is_credential: bool) -> Any:
     if isinstance(value, dict):
         if _is_reference(value):
             return value
-        return {name: _recorded(item, key, is_credential=_names_credential(name)) for name, item in value.items()}
+        return {name: _conceal(item, key, is_credential=_names_credential(name)) for name, item in value.items()}
     if isinstance(value, list):
-        return [_recorded(item, key, is_credential=is_credential) for item in value]
+        return [_conceal(item, key, is_credential=is_credential) for item in value]
     if isinstance(value, str) and _looks_secret(value, is_credential=is_credential):
         return f"hmac:{hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:16]}"
     return value

@@ -75,7 +75,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
     },
     "stores": {
         "file": "mst.store.file:FileStore",
-        "s3": "mst.store.s3:S3Store",
+        "s3": "mst.store.s3:open_s3",
     },
 }
 """`module:attribute`, or `module:TABLE#name` for an entry of a table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from typing import Any, TypeVar, get_args, get_origin
@@ -78,6 +79,7 @@ def tidy(model: type[BaseModel], source: Source, data: Any, keys: Keys, faults: 
     return result
 
 
+@functools.cache
 def spellings(model: type[BaseModel]) -> dict[str, str]:
     """Field names of a model by every other spelling that it reads."""
     found: dict[str, str] = {}
