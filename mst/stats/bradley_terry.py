@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mst.errors import InvariantError
 from mst.stats.intervals import Interval
 from mst.stats.special import two_sided_z
 
@@ -62,7 +61,10 @@ def bradley_terry(systems: Sequence[str], wins: Mapping[tuple[str, str], float])
         return BradleyTerry({}, {}, "not identified: some systems were never compared, even through others")
     if not _connected(table > 0):
         return BradleyTerry({}, {}, "unbounded: some systems never beat any of the others")
-    strengths, covariance = _fit(table)
+    fit = _fit(table)
+    if fit is None:
+        return BradleyTerry({}, {}, "not computable: the counts of wins are too many orders of magnitude apart")
+    strengths, covariance = fit
     reach = two_sided_z(0.95)
 
     def interval(value: float, se: float) -> Interval:
@@ -81,24 +83,39 @@ def bradley_terry(systems: Sequence[str], wins: Mapping[tuple[str, str], float])
     return BradleyTerry(fitted, pairs)
 
 
-def _fit(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Newton's method on the log likelihood, which is concave; steps are halved until it does not fall."""
+def _fit(table: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Newton's method on the log likelihood, which is concave; steps are halved until it does not fall.
+
+    Returns:
+        Strengths and their covariance; None when floats cannot hold counts that are so far apart.
+    """
     strengths = np.zeros(len(table))
     games = table + table.T
     for _ in range(_ROUNDS):
-        chance = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
-        gradient = (table - games * chance).sum(axis=1)
-        weight = games * chance * (1 - chance)
-        inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight, hermitian=True)
+        chance = np.exp(-np.logaddexp(0, strengths[None, :] - strengths[:, None]))
+        # chance.T in place of 1 - chance: a small chance keeps its digits.
+        gradient = (table * chance.T - table.T * chance).sum(axis=1)
+        weight = games * chance * chance.T
+        try:
+            inverse = _pseudo_inverse(np.diag(weight.sum(axis=1)) - weight)
+        except np.linalg.LinAlgError:
+            return None
         step = inverse @ gradient
-        if np.abs(step).max() < 1e-12:
-            return strengths, inverse
+        if np.abs(step).max() < 1e-10:
+            return (strengths, inverse) if (np.diag(inverse) > 0).all() else None
         scale = 1.0
         while _log_likelihood(table, strengths + scale * step) < _log_likelihood(table, strengths) - 1e-9:
             scale /= 2
         strengths = strengths + scale * step
         strengths -= strengths.mean()
-    raise InvariantError("the Bradley-Terry fit did not converge")
+    return None
+
+
+def _pseudo_inverse(information: np.ndarray) -> np.ndarray:
+    """Of a connected graph's Laplacian, whose only empty direction is the one where all strengths move together."""
+    shift = float(np.trace(information)) / len(information) ** 2
+    inverse: np.ndarray = np.linalg.inv(information + shift) - 1 / (shift * len(information) ** 2)
+    return inverse
 
 
 def _log_likelihood(table: np.ndarray, strengths: np.ndarray) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from mst.errors import UsageError
 from mst.stats.kinds.registry import Inputs, Kind, render
 
-_MODULES = ("estimates", "tests", "judging", "planning", "verdicts")
+_MODULES = ("estimates", "comparing", "judging", "planning", "verdicts")
 
 
 def describe() -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ _SLOTS: tuple[Slot, ...] = get_args(Slot)
 _SCALES: tuple[Scale, ...] = get_args(Scale)
 _WEIGHTS: tuple[Weights, ...] = get_args(Weights)
 _MAX_SYSTEMS = 200
+_MAX_GAMES = 1e9
 
 
 @KINDS.add("cohen_kappa", "agreement of two raters", rater1="labels", rater2="labels of the same items")
@@ -242,7 +243,7 @@ def _games(inputs: Inputs, systems: list[str], name: str, sign: str) -> dict[tup
     for key, count in inputs.mapping(name).items():
         if key not in known:
             raise inputs.fail(f"{name}.{key}", f"must name two of the systems, as in 'one{sign}other'")
-        games[known[key]] = inputs.as_number(count, f"{name}.{key}", 0)
+        games[known[key]] = inputs.as_number(count, f"{name}.{key}", 0, _MAX_GAMES)
     return games
 
 
