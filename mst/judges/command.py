@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from mst.judges.contract import Finding, JudgeContext, Subject
 from mst.judges.folder import call_folder
-from mst.judges.program import Program, ProgramOptions, parse_options
+from mst.judges.options import parse_options
+from mst.judges.program import Program, ProgramOptions
 from mst.judges.verdict import Verdict, parse_answer
 from mst.judges.view import case_view, trial_view
 from mst.model.base import Model

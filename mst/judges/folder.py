@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mst.config.files import FileSource, place
-from mst.errors import GraderError
 from mst.model.base import FileRef
 from mst.process.environment import clean_environment, make_home
 
-_PLACEHOLDER = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 class CallFolder:
@@ -79,21 +78,9 @@ async def call_folder(scratch: Path) -> AsyncIterator[CallFolder]:
 
 
 def fill(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Substitute `{{name}}` per argument; `{{python}}` is this interpreter. Never goes through a shell.
-
-    Raises:
-        GraderError: a name that is not known here.
-    """
+    """Fill in `{{name}}` per argument, never through a shell; `{{python}}` is this interpreter. Other braces stay."""
     known = {"python": sys.executable, **values}
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in known:
-            names = ", ".join(f"{{{{{each}}}}}" for each in sorted(known))
-            raise GraderError(f"argv: {{{{{name}}}}} is not known here; known: {names}")
-        return known[name]
-
-    return [_PLACEHOLDER.sub(value, argument) for argument in argv]
+    return [_PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), argument) for argument in argv]
 
 
 def _remove(root: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from mst.judges.command import JUDGE_FORMAT
 from mst.judges.contract import Choice, JudgeContext, Subject
 from mst.judges.folder import CallFolder, call_folder
-from mst.judges.program import Program, ProgramOptions, parse_options
+from mst.judges.options import parse_options
+from mst.judges.program import Program, ProgramOptions
 from mst.judges.verdict import PairVerdict, parse_answer
 from mst.judges.view import case_view, trial_view
 from mst.model.base import Model

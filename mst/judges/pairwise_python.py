@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from mst.judges.contract import Choice, JudgeContext, Subject
 from mst.judges.folder import CallFolder, call_folder
-from mst.judges.program import need_secrets, parse_options
+from mst.judges.options import parse_options
+from mst.judges.program import need_secrets
 from mst.judges.python import PythonOptions, need_target, returned
 from mst.judges.python_call import PythonCall, call_python, context_fields
 from mst.judges.verdict import PairVerdict, check_answer

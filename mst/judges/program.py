@@ -7,38 +7,36 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from mst.errors import ConfigError, GraderError, ProgramError
+from mst.errors import GraderError, ProgramError
 from mst.judges.contract import JudgeContext, Subject
 from mst.judges.folder import CallFolder, call_folder, fill
+from mst.judges.options import Options
 from mst.judges.python_call import stderr_tail
-from mst.judges.verdict import first_fault
-from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.process.child import run_child
 
 OUTPUT_BYTES = 1024**2
 PREFLIGHT_S = 60.0
 Argv = Annotated[list[str], Field(min_length=1)]
-OptionsT = TypeVar("OptionsT", bound=Model)
 
 
-class Preflight(Model):
+class Preflight(Options):
     """A program that is run once on the worker, in the judge's folder and environment; it must exit 0."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    main: ClassVar[str] = "argv"
 
     argv: Argv
     timeout_s: float = Field(default=PREFLIGHT_S, gt=0)
 
 
-class ProgramOptions(Model):
+class ProgramOptions(Options):
     """Options of judges that are programs."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    main: ClassVar[str] = "argv"
 
     argv: Argv
     """The program. `{{python}}` is this interpreter, `{{files}}` the folder with the judge's files."""
@@ -52,18 +50,6 @@ class ProgramOptions(Model):
     """Characters that it sees of each event's output."""
     model: str | None = None
     """Part of the judge's identity when it is a model behind a program."""
-
-
-def parse_options(spec: GraderSpec, kind: type[OptionsT]) -> OptionsT:
-    """Validate a spec's options.
-
-    Raises:
-        ConfigError: the first fault, under the grader's name.
-    """
-    try:
-        return kind.model_validate(spec.options)
-    except ValidationError as error:
-        raise ConfigError(f"{spec.name or spec.type}: {first_fault(error)}") from error
 
 
 class Program:

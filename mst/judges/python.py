@@ -7,12 +7,13 @@ import os
 import re
 from typing import Any, ClassVar
 
-from pydantic import AliasChoices, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from mst.errors import GraderError
 from mst.judges.contract import Finding, JudgeContext, Subject
 from mst.judges.folder import call_folder
-from mst.judges.program import need_secrets, parse_options
+from mst.judges.options import Options, parse_options
+from mst.judges.program import need_secrets
 from mst.judges.python_call import MEMORY_BYTES, Called, PythonCall, call_python, context_fields
 from mst.judges.verdict import Verdict, check_answer
 from mst.model.base import Model
@@ -22,12 +23,12 @@ _TARGET = re.compile(r"(?:(?:[\w-]+|\.)/)*[\w-]+\.py:[A-Za-z_][\w.]*|[A-Za-z_][\
 _MIN_MEMORY_BYTES = 64 * 1024**2
 
 
-class PythonOptions(Model):
+class PythonOptions(Options):
     """Options of graders that are Python callables."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    main: ClassVar[str] = "call"
 
-    call: str = Field(validation_alias=AliasChoices("call", "value"))
+    call: str
     """`./graders.py:function` of a listed file, or `module:function` of an installed package."""
     memory_bytes: int = Field(default=MEMORY_BYTES, ge=_MIN_MEMORY_BYTES)
     """Bound of its address space."""

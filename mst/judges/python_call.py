@@ -199,7 +199,7 @@ class _Session:
                 grace_s=0.5,
                 on_start=self._limit_memory,
             )
-        except (ProgramError, GraderError) as error:
+        except ProgramError as error:
             return {"error": str(error)}
         return {
             "exit_code": result.exit_code,

@@ -5,21 +5,13 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from pydantic import ConfigDict
-
 from mst.judges.contract import Choice, JudgeContext, Subject
-from mst.judges.program import parse_options
+from mst.judges.options import NoOptions, parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.model.score import Side
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-
-
-class NoOptions(Model):
-    """It has none."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class SmallerDiff:
@@ -41,9 +33,9 @@ class SmallerDiff:
         self,
         baseline: Subject,
         candidate: Subject,
-        context: JudgeContext,  # noqa: ARG002 - the contract's signature
+        context: JudgeContext,
         *,
-        candidate_first: bool,  # noqa: ARG002 - the order cannot matter
+        candidate_first: bool,
     ) -> Choice:
         """Compare the diffs that are in the records."""
         if baseline.passed is False and candidate.passed is False:

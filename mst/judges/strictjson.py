@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import math
+from typing import Any
 
 MAX_DEPTH = 100
+MAX_INTEGER = 2**53 - 1
+"""Larger whole numbers have no canonical JSON (RFC 8785), which digests are made over."""
 
 
 def loads(data: bytes | str) -> Any:
-    """Parse JSON and make sure that it can be stored: no NaN or infinity, no lone surrogate, not nested absurdly deep.
+    """Parse JSON and make sure that it can be stored and digested.
+
+    Refused: NaN and infinity, whole numbers beyond 2^53, half surrogate pairs, more than 100 levels.
 
     Raises:
         ValueError: with the reason, in words.
     """
     try:
-        value = json.loads(data, parse_constant=_refuse)
-        too_deep = _deeper(value, MAX_DEPTH)
+        value = json.loads(data)
+        _check(value, MAX_DEPTH)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise ValueError("a text with half of a surrogate pair") from error
     except UnicodeDecodeError as error:
         raise ValueError("not UTF-8") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at character {error.pos})") from error
-    if too_deep:
-        raise ValueError("nested too deeply")
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("a text holds half of a surrogate pair") from error
     return value
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    if isinstance(value, dict):
-        return levels == 0 or any(_deeper(item, levels - 1) for item in value.values())
-    if isinstance(value, list):
-        return levels == 0 or any(_deeper(item, levels - 1) for item in value)
-    return False
+def _check(value: Any, levels: int) -> None:
+    if isinstance(value, dict | list):
+        if levels == 0:
+            raise ValueError("nested too deeply")
+        for item in value.values() if isinstance(value, dict) else value:
+            _check(item, levels - 1)
+        if isinstance(value, dict):
+            "".join(value).encode()
+    elif isinstance(value, str):
+        value.encode()
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number that is not finite")
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise ValueError("a whole number beyond 2^53")

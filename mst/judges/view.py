@@ -63,6 +63,11 @@ def unmet(requires: Iterable[str], subject: Subject) -> list[str]:
     return [path for path in paths if is_empty(look_up(document, path))]
 
 
+def not_asked(missing: Iterable[str]) -> str:
+    """Why a judge was skipped without being asked."""
+    return f"not asked: missing or empty: {', '.join(missing)}"
+
+
 def look_up(document: dict[str, Any], path: str) -> Any:
     """What lies at a dotted path, or None. See `unmet`."""
     head, *rest = path.split(".")

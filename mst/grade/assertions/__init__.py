@@ -14,6 +14,6 @@ ASSERTIONS: dict[str, Assertion | ProgramAssertion] = {
     **TOOL_ASSERTIONS,
     **WORKSPACE_ASSERTIONS,
 }
-"""Every built-in assertion. A bare value in a config arrives as the option `value`."""
+"""Every built-in assertion."""
 
 __all__ = ["ASSERTIONS", "Assertion", "ProgramAssertion"]

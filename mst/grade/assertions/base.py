@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from mst.judges.contract import JudgeContext, Subject
 from mst.model.base import Model
@@ -19,18 +19,12 @@ Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[Text], Field(min_length=1)]
 
 
-class Options(Model):
-    """Base of every assertion's options: unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Assertion:
     """An assertion that is a pure function of the trial: no process, no file, no waiting.
 
     Attributes:
-        Options: schema of its options; a bare value in a config arrives as `{"value": ...}`.
+        Options: schema of its options; a bare value in a config stands for the main one.
         grade: called with the trial and validated options. Raises GraderError when it cannot say.
     """
 

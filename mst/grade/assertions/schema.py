@@ -11,9 +11,10 @@ import regex
 from pydantic import Field, field_validator
 
 from mst.errors import GraderError
-from mst.grade.assertions.base import Assertion, Options, shown, verdict
+from mst.grade.assertions.base import Assertion, shown, verdict
 from mst.grade.assertions.text import PATTERN_TIMEOUT_S
 from mst.judges.contract import Subject
+from mst.judges.options import Options
 from mst.model.score import GraderScore
 
 if TYPE_CHECKING:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import Any
+from typing import Any, ClassVar
 
 import regex
 from pydantic import field_validator
 
 from mst.errors import GraderError
-from mst.grade.assertions.base import Assertion, Options, Text, Texts, listed, shown, verdict
+from mst.grade.assertions.base import Assertion, Text, Texts, listed, shown, verdict
 from mst.judges.contract import Subject
+from mst.judges.options import Options
 from mst.model.score import GraderScore
 
 PATTERN_TIMEOUT_S = 1.0
@@ -20,6 +21,8 @@ PATTERN_TIMEOUT_S = 1.0
 class TextOptions(Options):
     """Options of `contains_text` and `not_contains_text`."""
 
+    main: ClassVar[str] = "value"
+
     value: Text | Texts
     """One text or several; all must be there, or none."""
     ignore_case: bool = False
@@ -27,6 +30,8 @@ class TextOptions(Options):
 
 class PatternOptions(Options):
     """Options of `matches_pattern`."""
+
+    main: ClassVar[str] = "value"
 
     value: Text | Texts
     """One regular expression or several (syntax of the `regex` package); each must match somewhere."""
@@ -46,6 +51,8 @@ class PatternOptions(Options):
 class EqualsOptions(Options):
     """Options of `equals`. Without `value`, the case's `expected.answer` is meant."""
 
+    main: ClassVar[str] = "value"
+
     value: Any = None
     """A text is compared with the answer; anything else with the answer read as JSON."""
     strip: bool = True
@@ -57,6 +64,8 @@ class EqualsOptions(Options):
 
 class ErrorOptions(Options):
     """Options of `is_error`."""
+
+    main: ClassVar[str] = "value"
 
     value: bool = True
     """Whether an error is expected."""

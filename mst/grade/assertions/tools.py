@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from mst.grade.assertions.base import Assertion, Options, Text, shown, verdict
+from mst.grade.assertions.base import Assertion, Text, shown, verdict
 from mst.grade.assertions.matching import assign, assign_in_order
 from mst.grade.assertions.text import same_json
 from mst.judges.contract import Subject
+from mst.judges.options import Options
 from mst.model.score import GraderScore
 from mst.model.transcript import Event
 
@@ -33,6 +34,8 @@ class ExpectedCall(Options):
 class TriggeredOptions(Options):
     """Options of `tools_triggered`."""
 
+    main: ClassVar[str] = "calls"
+
     calls: Annotated[list[ExpectedCall], Field(min_length=1)]
     order: Literal["any", "strict"] = "any"
     """`strict`: the calls come in this order; others may come between."""
@@ -42,6 +45,8 @@ class TriggeredOptions(Options):
 
 class CountOptions(Options):
     """Options of `tool_call_count`; bounds on the number of tool calls."""
+
+    main: ClassVar[str] = "exact"
 
     min: Count | None = None
     max: Count | None = None

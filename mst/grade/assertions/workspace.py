@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from mst.errors import GraderError, ProgramError
-from mst.grade.assertions.base import Assertion, Options, ProgramAssertion, Text, Texts, listed, shown, verdict
+from mst.grade.assertions.base import Assertion, ProgramAssertion, Text, Texts, listed, shown, verdict
 from mst.judges.contract import JudgeContext, Subject
 from mst.judges.folder import call_folder, fill
+from mst.judges.options import Options
 from mst.judges.program import Argv, need_secrets
 from mst.judges.python import PythonOptions, returned
 from mst.judges.python_call import PythonCall, call_python, context_fields, stderr_tail
@@ -27,6 +28,8 @@ OUTPUT_BYTES = 10 * 1024**2
 class ExistsOptions(Options):
     """Options of `file_exists`."""
 
+    main: ClassVar[str] = "value"
+
     value: RelativePath | Annotated[list[RelativePath], Field(min_length=1)]
     """Paths in the exported workspace; all must be there."""
 
@@ -41,6 +44,8 @@ class FileTextOptions(Options):
 
 class CommandOptions(Options):
     """Options of the `command` assertion."""
+
+    main: ClassVar[str] = "argv"
 
     argv: Argv
     """`{{python}}`, `{{workspace}}` (also the working folder) and `{{files}}` (the listed files) are filled in."""
