@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from mst.errors import BrokerError, UsageError
 from mst.fleet.extras import need
@@ -43,7 +43,7 @@ def without_password(url: str) -> str:
     """A broker URL as it may be shown and recorded: user name, password and query are left out."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, place, parts.path, "", "")) if parts.scheme else "(not a URL)"
+    return f"{parts.scheme}://{place}{parts.path}" if parts.scheme else "(not a URL)"
 
 
 def is_loopback(url: str) -> bool:

@@ -44,7 +44,7 @@ class DispatchBook:
         Returns:
             How many entries were new.
         """
-        keep_until = milliseconds(head.deadline) + RETENTION_MS
+        keep_until = max(milliseconds(head.deadline), self.now_ms()) + RETENTION_MS
         created, rest = 0, iter(seeds)
         while chunk := list(islice(rest, CHUNK)):
             keys = [self.keys.shards(head.scope), *(self.keys.entry(head.scope, seed.shard) for seed in chunk)]

@@ -1,0 +1,171 @@
+"""The Celery application: one task, JSON only, acknowledged early; and the settings that a worker must run with.
+
+Late acknowledgement is not used: on Redis every dropped connection puts a running task back on the queue, and it runs
+twice at once. A message is a hint; the ledger says who works on a shard (`docs/adr/0005`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mst.errors import UsageError
+from mst.fleet.connect import SOCKET_SCHEME, check_url
+from mst.fleet.extras import need
+from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
+from mst.fleet.worker_check import add_worker_check
+
+CeleryApp: TypeAlias = Any
+"""A `celery.Celery`. The library is optional and untyped."""
+
+TASK_NAME = "mst.shard"
+VISIBILITY_TIMEOUT_S = 6 * 3600
+CANVAS_PARTS = ("callbacks", "errbacks", "chain", "chord", "group", "replaced_task_nesting", "stamps")
+
+ShardTask: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Handles one message; called in a pool thread."""
+
+
+@dataclass(frozen=True)
+class FleetSettings:
+    """What differs between fleets."""
+
+    prefix: str = DEFAULT_PREFIX
+    """Before every key in Redis; a pool of its own has a prefix of its own."""
+    visibility_timeout_s: int = VISIBILITY_TIMEOUT_S
+    """Only a message between leaving its queue and being acknowledged sees this."""
+    answer_s: float = 30.0
+    """Longest wait for an answer of Redis."""
+
+
+def make_app(broker_url: str, settings: FleetSettings | None = None, *, task: ShardTask | None = None) -> CeleryApp:
+    """The application for a coordinator (`task=None`: it only sends) or for a worker.
+
+    Nothing is sent until it is used. A worker that was started with other settings ends with exit code 2.
+
+    Raises:
+        UsageError: a broker URL of another kind, a bad prefix, or Celery is not installed.
+    """
+    fleet = settings or FleetSettings()
+    celery = need("celery")
+    app = celery.Celery("mst", set_as_current=False)
+    app.conf.update(celery_settings(broker_url, fleet))
+    app.finalize()
+    for name in [name for name in app.tasks if name.startswith("celery.")]:
+        app.tasks.unregister(name)
+    if task is not None:
+        _register(app, task)
+    add_worker_check(app, fixed_settings())
+    return app
+
+
+def fixed_settings() -> dict[str, Any]:
+    """What every coordinator and worker runs with; a worker checks these when it starts."""
+    return {
+        "task_acks_late": False,
+        "task_reject_on_worker_lost": False,
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": True,
+        "worker_pool": "threads",
+        "worker_enable_remote_control": False,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+        "worker_send_task_events": True,
+        "task_send_sent_event": False,
+        "task_track_started": True,
+        "task_ignore_result": True,
+        "task_store_errors_even_if_ignored": False,
+        "result_backend": None,
+        "task_serializer": "json",
+        "event_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        "task_protocol": 2,
+        "task_default_delivery_mode": "persistent",
+        "task_create_missing_queues": True,
+        "task_remote_tracebacks": False,
+        "broker_connection_retry": True,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "enable_utc": True,
+        "timezone": "UTC",
+    }
+
+
+def celery_settings(broker_url: str, fleet: FleetSettings) -> dict[str, Any]:
+    """All settings of the application.
+
+    Raises:
+        UsageError: a bad URL or prefix.
+    """
+    prefix = Keys(fleet.prefix).prefix
+    if fleet.visibility_timeout_s < VISIBILITY_TIMEOUT_S:
+        raise UsageError(f"visibility timeout {fleet.visibility_timeout_s} s: at least {VISIBILITY_TIMEOUT_S} s")
+    options: dict[str, Any] = {
+        "global_keyprefix": prefix,
+        "visibility_timeout": fleet.visibility_timeout_s,
+        "socket_timeout": fleet.answer_s,
+        "health_check_interval": 25,
+        "max_connections": 20,
+        "retry_on_timeout": True,
+    }
+    if not broker_url.startswith(SOCKET_SCHEME):
+        options |= {"socket_connect_timeout": 10, "socket_keepalive": True}
+    return {
+        **fixed_settings(),
+        "broker_url": check_url(broker_url),
+        "broker_transport_options": options,
+        "broker_pool_limit": 4,
+        "broker_connection_timeout": 10,
+        # A queue that nobody named is one that nobody serves.
+        "task_default_queue": "mst.none",
+        "task_publish_retry": True,
+        "task_publish_retry_policy": {"max_retries": 5, "interval_start": 0.1, "interval_step": 0.4, "interval_max": 2},
+    }
+
+
+def worker_argv(*, queues: list[str], slots: int, name: str, log_level: str = "INFO") -> list[str]:
+    """Arguments for `app.worker_main`: the settings that Celery takes on its command line only.
+
+    Args:
+        queues: the queues to serve.
+        slots: shards at a time, one thread each.
+        name: unique among the fleet's workers; shown in Flower.
+        log_level: of Celery's own log.
+    """
+    return [
+        "worker",
+        "--pool=threads",
+        f"--concurrency={slots}",
+        f"--queues={','.join(queues)}",
+        f"--hostname={name}",
+        f"--loglevel={log_level}",
+        "--without-gossip",
+        "--without-mingle",
+        "--task-events",
+    ]
+
+
+def _register(app: CeleryApp, task: ShardTask) -> None:
+    ignore = need("celery.exceptions").Ignore
+    logger = need("celery.utils.log").get_task_logger("mst.fleet")
+
+    def shard(self: Any, message: Mapping[str, Any]) -> None:
+        parts = forbidden_parts(self.request)
+        if parts:
+            # Ignore, not an error: Celery would run the message's own error callbacks.
+            logger.warning("refused a message with %s", ", ".join(parts))
+            raise ignore
+        task(message)
+
+    app.task(shard, name=TASK_NAME, bind=True, shared=False, max_retries=0, acks_late=False, ignore_result=True)
+
+
+def forbidden_parts(request: Any) -> list[str]:
+    """Names of what a message carries beside its one argument: nothing may run on its behalf but the one task."""
+    found = [part for part in CANVAS_PARTS if getattr(request, part, None)]
+    if getattr(request, "eta", None) or getattr(request, "expires", None):
+        found.append("a time to start or expire")
+    return found

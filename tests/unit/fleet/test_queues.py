@@ -1,0 +1,18 @@
+import pytest
+
+from mst.errors import UsageError
+from mst.fleet.queues import queue_name
+
+
+def test_names_hold_what_must_match():
+    assert queue_name("grade", mst_version="0.1.0") == "mst.grade.0.1.0"
+    named = queue_name("collect", mst_version="0.1.0", worker_class="gpu", image=f"sha256:{'ab' * 32}")
+    assert named == "mst.collect.gpu.0.1.0.abababababab"
+
+
+@pytest.mark.parametrize(
+    "options", [{"worker_class": "GPU"}, {"worker_class": "a.b"}, {"image": "latest"}, {"mst_version": "1 2"}]
+)
+def test_other_forms_are_refused(options):
+    with pytest.raises(UsageError):
+        queue_name("grade", **{"mst_version": "0.1.0", **options})
