@@ -116,6 +116,10 @@ class CaseFile:
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._numbers
 
+    def __getitem__(self, case_id: str) -> Case:
+        """See `get`."""
+        return self.get(case_id)
+
     def get(self, case_id: str) -> Case:
         """The case of this ID, read from the file.
 

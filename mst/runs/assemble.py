@@ -13,9 +13,10 @@ from mst.grade.contract import GradingSource
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import TrialKey
 from mst.model.run import CaseResult, Grading, GradingRunner, Phases, RunRecord, SummaryRecord
+from mst.process.stop import Stop
 from mst.runs.earlier import preference_record, score_record
 from mst.runs.folder import RunFolder
-from mst.runs.grading import GradedCase, GradingWalk, Starting, Stop, Told, Trials
+from mst.runs.grading import GradedCase, GradingWalk, Starting, Told, Trials
 from mst.runs.latest import change_since, previous_run
 from mst.runs.record import now_iso
 from mst.runs.results import ResultsWriter, case_result

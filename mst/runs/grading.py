@@ -12,12 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from mst.grade.comparing import pair_digests
 from mst.grade.contract import Grader, GradingSource, Pair
 from mst.grade.names import graders_for, pairwise_for
 from mst.judges.contract import Subject
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, Preference, TrialGrading
+from mst.process.stop import Stop
 
 
 class Trials(Protocol):
@@ -25,14 +27,6 @@ class Trials(Protocol):
 
     def subject(self, case: Case, key: TrialKey) -> Subject | None:
         """A trial as graders see it, or None when it was not collected."""
-        ...
-
-
-class Stop(Protocol):
-    """A request to stop: an `asyncio.Event`, or one that other threads may set."""
-
-    def is_set(self) -> bool:
-        """Whether it was asked for."""
         ...
 
 
@@ -194,11 +188,6 @@ def not_compared(key: ComparisonKey, pair: Pair, judges: Sequence[Grader], reaso
         preferences={judge.name: Preference(judge=judge.name, error=message) for judge in judges},
         identities={judge.name: judge.identity for judge in judges},
     )
-
-
-def pair_digests(pair: Pair) -> list[str]:
-    """Digests of all trials of both sides, baseline first: what a preference was given for."""
-    return [subject.digest for subject in (*pair.baseline_trials, *pair.candidate_trials)]
 
 
 async def _all(awaitables: Iterable[Awaitable[T]]) -> list[T]:

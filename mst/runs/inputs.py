@@ -80,7 +80,14 @@ def _collected_as(run: RunRecord, plan: EvalPlan) -> EvalPlan:
     names = [variant.name for variant in run.variants]
     variants = [plan.variant(name) for name in names]
     baseline = plan.baseline if plan.baseline in names else run.baseline
-    return plan.model_copy(update={"variants": variants, "trials": run.plan.trials, "baseline": baseline})
+    return plan.model_copy(
+        update={
+            "variants": variants,
+            "trials": run.plan.trials,
+            "trials_override": run.plan.trials_override,
+            "baseline": baseline,
+        }
+    )
 
 
 def _todays(stored: CaseFile, today: CaseFile) -> Iterator[Case]:

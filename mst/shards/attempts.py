@@ -5,14 +5,13 @@ A unit that was in flight in two lost attempts is given up with a record that sa
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
-from mst.config.files import write_atomic
 from mst.model.shard import UnitKey
 from mst.shards.contract import (
     TERMINAL,
@@ -24,8 +23,9 @@ from mst.shards.contract import (
     ShardState,
     UnitDone,
 )
+from mst.shards.poison import write_poisoned
 from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
-from mst.shards.units import POISONED, finished_units
+from mst.shards.units import finished_units
 
 WITHOUT_PROGRESS = 3
 IN_ALL = 10
@@ -68,10 +68,9 @@ def run_attempts(
             break
         events.state(ShardState(shard=spec.index, state="lost", attempt=attempts[-1], reason=outcome.detail))
         crashes.update(outcome.in_flight)
-        _give_up(spec.results, [key for key, times in crashes.items() if times >= CRASHES])
+        write_poisoned(spec.results, [key for key, times in crashes.items() if times >= CRASHES])
     done = outcome.ok and _all_there(spec)
-    state = "committed" if done else "cancelled" if outcome.reason == "cancelled" else "failed"
-    events.state(ShardState(shard=spec.index, state=state, reason=outcome.detail))
+    events.state(ShardState(shard=spec.index, state=_end(outcome, done=done), reason=outcome.detail))
     return ShardOutcome(
         shard=spec.index,
         ok=done,
@@ -83,6 +82,12 @@ def run_attempts(
         ended_at=_now(),
         attempts=tuple(attempts),
     )
+
+
+def _end(outcome: AttemptOutcome, *, done: bool) -> Literal["committed", "cancelled", "failed"]:
+    if done:
+        return "committed"
+    return "cancelled" if outcome.reason == "cancelled" else "failed"
 
 
 def _attempt(spec: ShardSpec, channel: Channel, events: ShardEvents, cancel: Cancel, attempt: str) -> AttemptOutcome:
@@ -100,11 +105,6 @@ def _attempt(spec: ShardSpec, channel: Channel, events: ShardEvents, cancel: Can
 
 def _all_there(spec: ShardSpec) -> bool:
     return len(finished_units(spec.results, spec.planned, spec.digest)) == len(spec.planned)
-
-
-def _give_up(results: Path, keys: Sequence[UnitKey]) -> None:
-    if keys:
-        write_atomic(results / POISONED, json.dumps(sorted(str(key) for key in keys)).encode())
 
 
 def _now() -> str:

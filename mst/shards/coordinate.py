@@ -211,10 +211,10 @@ def recorded_source(plan: Plan, outcomes: Sequence[ShardOutcome]) -> Recorded:
     def missing_reason(key: UnitKey) -> str:
         spec = plan.spec_of(key.case_id)
         if spec is None:
-            return "Missing: no shard was sent for this case"
+            return "no shard was sent for this case"
         outcome = ended.get(spec.index)
         why = f" ({outcome.detail})" if outcome is not None and outcome.detail else ""
-        return f"Missing: grade shard {spec.index} ended before this case was graded{why}"
+        return f"grade shard {spec.index} ended before this case was graded{why}"
 
     return Recorded(units=find, missing_reason=missing_reason)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from mst.grade.contract import Grader, GradingSource, Pair
 from mst.grade.live import Live
@@ -16,7 +14,8 @@ from mst.model.shard import Graded, Started, Unit, UnitKey, unit_name
 from mst.runs.grading import GradingWalk, not_compared, not_graded
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
-from mst.shards.units import CRASHED_TWICE, POISONED, UNITS, read_unit
+from mst.shards.poison import CRASHED_TWICE, read_poisoned
+from mst.shards.units import UNITS, read_unit
 
 
 async def grade_units(job: Job) -> None:
@@ -117,11 +116,3 @@ class Kept(GradingSource):
         if str(key) in self._poisoned:
             return not_compared(key, pair, judges, CRASHED_TWICE)
         return await self._source.comparison(key, pair, judges)
-
-
-def read_poisoned(results: Path) -> frozenset[str]:
-    """Units that were in flight in two lost attempts, as their keys' text."""
-    try:
-        return frozenset(json.loads((results / POISONED).read_text()))
-    except FileNotFoundError:
-        return frozenset()

@@ -1,4 +1,4 @@
-"""Grading a stored run, wherever its shards run: `mst grade`, its resume, and attaching to what another process began."""
+"""Grading a stored run, wherever its shards run: new, resumed, or begun by a process that is gone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mst.errors import GraderError, UsageError
 from mst.grade.contract import GradingSource
 from mst.grade.live import Live
 from mst.grade.names import pairwise_for
-from mst.model.run import GradingRunner, RunRecord, SummaryRecord
+from mst.model.run import Grading, GradingRunner, RunRecord, SummaryRecord
 from mst.process.redact import Redactor
 from mst.runs.assemble import assemble
 from mst.runs.earlier import EarlierGradings, adopt, refuse_changed
@@ -75,6 +75,20 @@ def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Ca
             raise
 
 
+def grade_collected(
+    request: GradeRequest, run: RunRecord, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded:
+    """Grade a run in its own folder, right after collecting. Verdicts that lie there already are kept.
+
+    The caller holds the folder's lock.
+    """
+    folder = request.source
+    grading = Grading(runner=_runner(request, runner, None))
+    run = run.model_copy(update={"grading": grading})
+    earlier = EarlierGradings(folder) if (folder.path / "scores").is_dir() else None
+    return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
+
+
 def resume(
     request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
 ) -> Graded | None:
@@ -109,7 +123,7 @@ def attach(
             if outcomes is not None:
                 run = folder.run()
                 source = recorded_source(plans[-1], outcomes)
-                return _assemble(request, folder, run, runner, source, cancel, hooks, outcomes)
+                return _assemble(request, folder, run, source, cancel, hooks, outcomes)
     return resume(request, folder, runner, events, cancel, hooks)
 
 
@@ -139,13 +153,17 @@ def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches
         request.plan,
         cases=request.inputs.cases,
         datasets=request.inputs.datasets,
-        runner=GradingRunner(
-            name=request.runner_name,
-            options=runner.recorded_options() or None,
-            shards=request.shards,
-            dispatches=list(dispatches) if dispatches else None,
-        ),
+        runner=_runner(request, runner, dispatches),
         selection=request.selection,
+    )
+
+
+def _runner(request: GradeRequest, runner: Runner, dispatches: Sequence[str] | None) -> GradingRunner:
+    return GradingRunner(
+        name=request.runner_name,
+        options=runner.recorded_options() or None,
+        shards=request.shards,
+        dispatches=list(dispatches) if dispatches else None,
     )
 
 
@@ -161,13 +179,13 @@ def _grade(
     earlier: EarlierGradings | None,
 ) -> Graded:
     if request.runner_name == "local":
-        return _grade_here(request, folder, run, runner, cancel, hooks, earlier)
+        return _grade_here(request, folder, run, cancel, hooks, earlier)
     plan, run = _send(request, folder, run, earlier)
     outcomes = runner.run(plan.specs, events, cancel) if plan.specs else []
     source: GradingSource = recorded_source(plan, outcomes)
     if earlier is not None:
         source = Settled(source, earlier)
-    return _assemble(request, folder, run, runner, source, cancel, hooks, outcomes)
+    return _assemble(request, folder, run, source, cancel, hooks, outcomes)
 
 
 def _send(
@@ -211,7 +229,6 @@ def _assemble(
     request: GradeRequest,
     folder: RunFolder,
     run: RunRecord,
-    runner: Runner,
     source: GradingSource,
     cancel: Cancel,
     hooks: Hooks,
@@ -242,7 +259,6 @@ def _grade_here(
     request: GradeRequest,
     folder: RunFolder,
     run: RunRecord,
-    runner: Runner,
     cancel: Cancel,
     hooks: Hooks,
     earlier: EarlierGradings | None,

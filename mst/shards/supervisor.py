@@ -96,7 +96,7 @@ def supervise(
         process.kill()
 
 
-class _Ended(Exception):  # noqa: N818 - control flow of this module alone
+class _Ended(Exception):
     """The attempt is over for this reason."""
 
     def __init__(self, reason: LossReason, detail: str) -> None:

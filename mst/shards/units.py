@@ -16,8 +16,6 @@ from mst.model.trial import TrialRecord
 
 UNITS = "units"
 ARTIFACTS = "artifacts"
-POISONED = "poisoned.json"
-CRASHED_TWICE = "crashed the worker twice"
 
 
 class UnitWriter:

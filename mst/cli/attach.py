@@ -1,0 +1,42 @@
+"""`mst attach`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mst.cli.options import as_json, fail_on, output_dir, secrets_file
+
+
+@click.command(name="attach")
+@click.argument("run", metavar="RUN")
+@secrets_file
+@output_dir
+@fail_on
+@as_json
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str,
+    secrets_file: Path | None,
+    output_dir: Path,
+    fail_on: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Go on with a grading whose coordinator is gone.
+
+    Shards that still run are followed; what nobody works on any more is sent out again. Nothing that was finished is
+    graded twice. RUN is the regrade, or the run that it was made from when only one regrade is open.
+    """
+    from mst.cli.grading import Asked, grade_run, open_regrade
+    from mst.errors import UsageError
+    from mst.runs.locate import find_run
+
+    folder = open_regrade(find_run(run, output_dir))
+    grading = folder.run().grading
+    if grading is None:
+        raise UsageError(f"{folder.run_id}: this run has no grading of its own to attach to; grade it with 'mst grade'")
+    options = {key: str(value) for key, value in (grading.runner.options or {}).items()}
+    asked = Asked(config=None, runner=grading.runner.name, options=options, secrets_file=secrets_file, mode="attach")
+    ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

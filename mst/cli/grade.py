@@ -1,0 +1,58 @@
+"""`mst grade` and `mst attach`: grade a stored run again, here or on a fleet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, runner_options, secrets_file
+
+
+@click.command(name="grade")
+@click.argument("run", metavar="RUN")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=None,
+              help="Eval config to grade with; the recorded one by default.")  # fmt: skip
+@runner_options
+@click.option(
+    "--resume", "resuming", is_flag=True, help="Ask only graders that owe a verdict, in the regrade's own folder."
+)
+@secrets_file
+@output_dir
+@fail_on
+@as_json
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str,
+    config: Path | None,
+    runner: str,
+    runner_option: tuple[str, ...],
+    resuming: bool,
+    secrets_file: Path | None,
+    output_dir: Path,
+    fail_on: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    r"""Grade a stored run again, as a run of its own beside it.
+
+    RUN is a run folder, a run ID, its 6-hex short form, or `latest`.
+
+    \b
+    mst grade latest
+    mst grade 7f3c2a --runner process --runner-option shards=4
+    mst grade latest --runner celery --secrets-file judge-keys.env
+    mst grade 7f3c2a.g2 --resume
+    """
+    from mst.cli.grading import Asked, grade_run
+    from mst.runs.locate import find_run
+
+    folder = find_run(run, output_dir)
+    asked = Asked(
+        config=config,
+        runner=runner,
+        options=read_runner_options(runner_option),
+        secrets_file=secrets_file,
+        mode="resume" if resuming else "new",
+    )
+    ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

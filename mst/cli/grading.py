@@ -1,0 +1,149 @@
+"""From what the user asked to a grading: find inputs, open the runner, follow progress, end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from pydantic import ValidationError
+
+from mst.cli.ending import finish
+from mst.cli.interrupts import cancelled_by_interrupt
+from mst.cli.progress import Progress
+from mst.config.registry import lookup
+from mst.config.secrets import names_needed, secrets_for
+from mst.errors import GraderError, UsageError
+from mst.model.shard import Work
+from mst.runs.folder import RunFolder
+from mst.runs.inputs import grade_inputs
+from mst.runs.locate import regrades_of
+from mst.shards.contract import Cancel, Runner, RunnerContext
+from mst.shards.coordinate import refuse_too_many
+from mst.shards.regrade import Graded, Hooks, attach, grade, resume
+from mst.shards.request import GradeRequest
+
+Mode = Literal["new", "resume", "attach"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command line said."""
+
+    config: Path | None
+    runner: str
+    options: Mapping[str, str]
+    secrets_file: Path | None
+    mode: Mode
+
+
+def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_json: bool) -> int:
+    """Grade, resume or attach; returns the exit code.
+
+    Args:
+        folder: the run to grade; for `resume` and `attach` the regrade.
+    """
+    source = folder.source
+    kind = lookup("runners", asked.runner)
+    options = parse_options(asked.runner, kind, asked.options)
+    shards = getattr(options, "shards", 1)
+    refuse_too_many(asked.runner, shards, kind.max_shards)
+    with tempfile.TemporaryDirectory(prefix="mst-inputs-") as scratch:
+        inputs = grade_inputs(source.run(), source, asked.config, Path(scratch))
+        for note in inputs.notes:
+            click.echo(f"mst: {note}", err=True)
+        secrets = secrets_for(inputs.plan, inputs.cases, "grade", asked.secrets_file, local=kind.reads_environment)
+        request = GradeRequest(
+            source=source,
+            inputs=inputs,
+            runner_name=asked.runner,
+            shards=shards,
+            secrets=secrets,
+            secret_names=names_needed(inputs.plan, inputs.cases, "grade"),
+            variants=[variant.name for variant in inputs.plan.variants],
+        )
+        context = RunnerContext(
+            run_id=folder.run_id,
+            eval_name=inputs.plan.name,
+            work="grade",
+            scratch=Path(scratch),
+            results_root=source.path.parent.parent.parent,
+            environment=dict(os.environ),
+        )
+        cancel = Cancel()
+        with closing(open_runner(kind, options, context, "grade")) as runner, cancelled_by_interrupt(cancel):
+            graded = _grade(request, folder, runner, cancel, asked.mode)
+    if graded is None:
+        click.echo(f"mst: {folder.run_id}: every grader has given its verdict; nothing to do", err=True)
+        return 0
+    return finish(graded.folder, fail_on=fail_on, as_json=as_json, interrupted=cancel.is_set(), refused=graded.refused)
+
+
+def _grade(request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Cancel, mode: Mode) -> Graded | None:
+    with Progress("graded", None, request.secrets) as progress:
+
+        async def told(grading: Any) -> None:
+            progress.count(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
+
+        hooks = Hooks(told=told)
+        try:
+            match mode:
+                case "new":
+                    return grade(request, runner, progress, cancel, hooks)
+                case "resume":
+                    return resume(request, folder, runner, progress, cancel, hooks)
+                case "attach":
+                    return attach(request, folder, runner, progress, cancel, hooks)
+        except GraderError as error:
+            raise UsageError(f"preflight: {error}") from error
+
+
+def open_regrade(folder: RunFolder) -> RunFolder:
+    """The regrade that a reference means: itself, or the only one of its run that is not finished.
+
+    Raises:
+        UsageError: there is none, or several; lists them.
+    """
+    if folder.run().graded_from is not None:
+        return folder
+    unfinished = [found for found in regrades_of(folder) if found.run().phases.grade != "complete"]
+    if len(unfinished) == 1:
+        return unfinished[0]
+    if not unfinished:
+        raise UsageError(f"{folder.run_id}: no open regrade; start one with 'mst grade {folder.run_id}'")
+    raise UsageError(f"{folder.run_id}: several open regrades: {', '.join(found.run_id for found in unfinished)}")
+
+
+def parse_options(name: str, kind: Any, given: Mapping[str, str]) -> Any:
+    """A runner's options, checked.
+
+    Raises:
+        UsageError: naming the option and what is wrong with it.
+    """
+    try:
+        return kind.Options.model_validate(dict(given))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            known = ", ".join(field.alias or field_name for field_name, field in kind.Options.model_fields.items())
+            raise UsageError(f"--runner-option {key}: the {name} runner has no such option; it has {known}") from error
+        raise UsageError(f"--runner-option {key}: {fault['msg']}") from error
+
+
+def open_runner(kind: Any, options: Any, context: RunnerContext, work: Work) -> Runner:
+    """Open a runner and see that it can do this work, before any shard runs.
+
+    Raises:
+        UsageError: it can not.
+    """
+    runner: Runner = kind.open(options, context)
+    if work not in runner.work:
+        runner.close()
+        raise UsageError(f"the runner cannot {work}; it can {', '.join(sorted(runner.work))}")
+    return runner

@@ -1,0 +1,117 @@
+"""What a person sees while a run goes on: one live line on a terminal, plain lines now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import click
+
+from mst.cli.options import is_fancy
+from mst.shards.contract import ShardState, UnitDone
+
+PLAIN_EVERY_S = 10.0
+LIVE_EVERY_S = 0.1
+BAR = 24
+
+
+class Progress:
+    """Counts units and shards, and prints to stderr. Also the `ShardEvents` of a runner. Safe from any thread.
+
+    Args:
+        what: a word for what is done, such as `graded`.
+        planned: how many units there are, as far as known.
+        secrets: what shard workers may ask for.
+    """
+
+    def __init__(self, what: str, planned: int | None, secrets: Mapping[str, str]) -> None:
+        self._what = what
+        self._planned = planned
+        self._secrets = secrets
+        self._live = is_fancy()
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._printed = 0.0
+        self._done = 0
+        self._passed = 0
+        self._problems = 0
+        self._shards: dict[int, str] = {}
+        self._last_error = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._live and self._done:
+                sys.stderr.write("\r\x1b[K")
+            if self._done:
+                sys.stderr.write(self._line() + "\n")
+            sys.stderr.flush()
+
+    def count(self, *, passed: bool | None, problem: bool = False) -> None:
+        """One more unit is done and durable."""
+        with self._lock:
+            self._done += 1
+            self._passed += passed is True
+            self._problems += problem
+            self._show()
+
+    def unit(self, done: UnitDone) -> None:
+        """See `ShardEvents.unit`."""
+        self.count(passed=done.passed, problem=done.status in ("infra", "failed"))
+
+    def state(self, state: ShardState) -> None:
+        """See `ShardEvents.state`."""
+        with self._lock:
+            self._shards[state.shard] = state.state
+            if state.state in ("lost", "failed") and state.reason:
+                self._say(f"shard {state.shard} {state.state}: {state.reason}")
+            self._show()
+
+    def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:
+        """See `ShardEvents.tokens`."""
+        return {name: self._secrets[name] for name in names if name in self._secrets}
+
+    def _say(self, text: str) -> None:
+        first = text.splitlines()[0][:300]
+        if first != self._last_error:
+            self._last_error = first
+            click.echo(("\r\x1b[K" if self._live else "") + f"mst: {first}", err=True)
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._printed < (LIVE_EVERY_S if self._live else PLAIN_EVERY_S):
+            return
+        if not self._live and now - self._started < PLAIN_EVERY_S:
+            return
+        self._printed = now
+        sys.stderr.write(f"\r\x1b[K{self._line()}" if self._live else self._line() + "\n")
+        sys.stderr.flush()
+
+    def _line(self) -> str:
+        parts = []
+        if self._live and self._planned:
+            filled = min(BAR, BAR * self._done // self._planned)
+            parts.append("[" + "#" * filled + "." * (BAR - filled) + "]")
+        of = f"/{self._planned}" if self._planned else ""
+        parts.append(f"{self._done}{of} {self._what}")
+        if self._passed:
+            parts.append(f"{self._passed} passed")
+        if self._problems:
+            parts.append(f"{self._problems} with errors")
+        if self._shards:
+            states = Counter(self._shards.values())
+            parts.append("shards: " + ", ".join(f"{number} {state}" for state, number in sorted(states.items())))
+        elapsed = time.monotonic() - self._started
+        parts.append(f"{elapsed:.0f} s")
+        if self._planned and 0 < self._done < self._planned:
+            parts.append(f"about {elapsed / self._done * (self._planned - self._done):.0f} s left")
+        return " · ".join(parts)

@@ -1,0 +1,218 @@
+"""Working through the trials of a run or a shard: a few at a time, each stored before it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mst.clients.contract import Client
+from mst.collect.effective import client_key, effective_variant
+from mst.collect.trial import Collected, collect_trial
+from mst.config.files import FileSource
+from mst.config.registry import lookup
+from mst.model.case import Case, EvalPlan, Variant
+from mst.model.keys import TrialKey
+from mst.process.redact import Redactor
+from mst.process.stop import Stop
+
+Sink = Callable[[Collected], Awaitable[None] | None]
+"""Makes a trial durable: it counts when this has returned. May move the artifacts; what it leaves is deleted."""
+Started = Callable[[TrialKey], Awaitable[None] | None]
+
+
+class CaseLookup(Protocol):
+    """Finds a case by its ID: a dict, or a file of cases."""
+
+    def __getitem__(self, case_id: str, /) -> Case:
+        """The case of this ID; KeyError when there is none."""
+        ...
+
+
+@dataclass
+class Counts:
+    """How the trials ended.
+
+    Attributes:
+        collected: have something to show to graders, a failed program's trials included.
+        infra: a machine's or our own fault; to be collected again.
+        incomplete: nothing to score.
+        not_started: were still to do when the loop was stopped.
+    """
+
+    collected: int = 0
+    infra: int = 0
+    incomplete: int = 0
+    not_started: int = 0
+
+    def add(self, collected: Collected) -> None:
+        """Count one trial."""
+        if collected.record.infrastructure_error:
+            self.infra += 1
+        elif collected.record.status == "incomplete":
+            self.incomplete += 1
+        else:
+            self.collected += 1
+
+
+@dataclass(kw_only=True)
+class _Work:
+    plan: EvalPlan
+    cases: CaseLookup
+    todo: Iterator[TrialKey]
+    run_id: str
+    files: FileSource
+    secrets: Mapping[str, str] = field(repr=False)
+    scratch_root: Path
+    sink: Sink
+    on_start: Started | None
+    cancel: Stop
+    fail_fast: bool
+    case_digests: Mapping[str, str]
+    make_client: Callable[[Variant], Client]
+    redactor: Redactor
+    counts: Counts = field(default_factory=Counts)
+    clients: dict[str, Client] = field(default_factory=dict)
+    stopped: bool = False
+
+    async def work(self) -> None:
+        """Take trials until there are none, or nobody wants more."""
+        while not (self.stopped or self.cancel.is_set()):
+            key = next(self.todo, None)
+            if key is None:
+                return
+            await self._one(key)
+            # A client that never waits must not keep the loop from hearing a cancellation.
+            await asyncio.sleep(0)
+
+    async def _one(self, key: TrialKey) -> None:
+        if self.on_start is not None:
+            await _maybe(self.on_start(key))
+        case = self.cases[key.case_id]
+        variant = effective_variant(case, self.plan.variant(key.variant))
+        collected = await collect_trial(
+            case,
+            variant,
+            key.trial,
+            run_id=self.run_id,
+            client=self._client(case, variant),
+            files=self.files,
+            secrets=self.secrets,
+            stage_timeouts=self.plan.stage_timeouts,
+            scratch_root=self.scratch_root,
+            redactor=self.redactor,
+            case_digest=self.case_digests.get(key.case_id),
+        )
+        try:
+            await _maybe(self.sink(collected))
+        finally:
+            collected.discard()
+        self.counts.add(collected)
+        if self.fail_fast and collected.record.status != "completed":
+            self.stopped = True
+
+    def _client(self, case: Case, variant: Variant) -> Client:
+        key = client_key(case, variant)
+        if key not in self.clients:
+            self.clients[key] = self.make_client(variant)
+        return self.clients[key]
+
+
+async def collect(
+    plan: EvalPlan,
+    cases: CaseLookup,
+    todo: Iterable[TrialKey],
+    *,
+    run_id: str,
+    files: FileSource,
+    secrets: Mapping[str, str],
+    scratch_root: Path,
+    sink: Sink,
+    cancel: Stop,
+    concurrency: int | None = None,
+    on_start: Started | None = None,
+    fail_fast: bool = False,
+    case_digests: Mapping[str, str] | None = None,
+    make_client: Callable[[Variant], Client] | None = None,
+) -> Counts:
+    """Collect trials in the order given, `concurrency` at a time. Memory does not grow with their number.
+
+    One trial's failure never ends the loop. When `cancel` is set, no trial starts any more and those in flight end in
+    their own time; cancelling the task kills them. Clients are made once per variant (and per distinct override of a
+    case), and closed at the end.
+
+    Args:
+        plan: the resolved eval.
+        cases: by ID.
+        todo: read lazily.
+        run_id: for the records.
+        files: finds fixtures and what clients list.
+        secrets: by name; the only values that clients get, removed from everything that reaches the sink.
+        scratch_root: an existing folder for workspaces and artifacts, best outside any repository.
+        sink: makes a trial durable.
+        cancel: set it to start no more.
+        concurrency: the plan's unless given.
+        on_start: told before a trial starts; may wait, for room under a limit for instance.
+        fail_fast: start no more after the first trial that did not complete.
+        case_digests: of whole cases, by ID, where `cases` are stripped for collecting.
+        make_client: from the registry unless given.
+
+    Raises:
+        ConfigError: a client can't be made from its options.
+        Exception: whatever the sink raises: what can't be stored must not go on being paid for.
+    """
+    remaining = iter(todo)
+    work = _Work(
+        plan=plan,
+        cases=cases,
+        todo=remaining,
+        run_id=run_id,
+        files=files,
+        secrets=secrets,
+        scratch_root=scratch_root,
+        sink=sink,
+        on_start=on_start,
+        cancel=cancel,
+        fail_fast=fail_fast,
+        case_digests=case_digests or {},
+        make_client=make_client or client_of,
+        redactor=Redactor(secrets.values()),
+    )
+    async with _closing(work.clients):
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, concurrency or plan.concurrency)):
+                    group.create_task(work.work())
+        except BaseExceptionGroup as group_error:
+            # The first is the cause; the others were cancelled because of it.
+            raise group_error.exceptions[0] from None
+    work.counts.not_started = sum(1 for _ in remaining)
+    return work.counts
+
+
+def client_of(variant: Variant) -> Client:
+    """The variant's client, made from the registry.
+
+    Raises:
+        ConfigError: unknown client, missing package, or options that are not its own.
+    """
+    client: Client = lookup("clients", variant.client)(variant)
+    return client
+
+
+@asynccontextmanager
+async def _closing(clients: dict[str, Client]) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        for client in clients.values():
+            await client.close()
+
+
+async def _maybe(value: Awaitable[None] | None) -> None:
+    if inspect.isawaitable(value):
+        await value

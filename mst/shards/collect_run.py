@@ -1,0 +1,172 @@
+"""Collecting a run, in this process or in shards, into its folder: each trial is durable before it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mst.collect.loop import client_of, collect
+from mst.collect.order import trial_order
+from mst.collect.trial import Collected
+from mst.config.cases import CaseFile
+from mst.config.files import FileSource
+from mst.config.registry import plugin_versions
+from mst.errors import DigestMismatch, UsageError
+from mst.model.case import EvalPlan
+from mst.model.keys import TrialKey
+from mst.model.run import RunRecord
+from mst.model.shard import Unit, unit_name
+from mst.model.trial import TrialRecord
+from mst.runs.folder import RunFolder
+from mst.shards.bundle import BundleInput
+from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
+from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, save_plan
+from mst.shards.units import ARTIFACTS, UNITS, finished_units, read_unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectRequest:
+    """What to collect.
+
+    Attributes:
+        cases, files: as resolved.
+        variants: names in the plan's order.
+        secrets: values for the programs under test, by name.
+        on_trial: told of each trial once it is in the folder.
+    """
+
+    folder: RunFolder
+    run: RunRecord
+    plan: EvalPlan
+    cases: CaseFile
+    files: FileSource
+    variants: Sequence[str]
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secret_names: Sequence[str] = ()
+    fail_fast: bool = False
+    on_trial: Callable[[TrialRecord], None] = lambda _record: None
+
+
+def preflight(plan: EvalPlan, variants: Iterable[str]) -> None:
+    """See that every variant's program can be driven from this machine. Starts nothing.
+
+    Raises:
+        UsageError: all faults at once, each with its variant.
+    """
+    faults = [f"variant {name}: {fault}" for name in variants for fault in client_of(plan.variant(name)).preflight()]
+    if faults:
+        raise UsageError("\n".join(faults))
+
+
+def todo(request: CollectRequest) -> Iterator[TrialKey]:
+    """The trials still to make, in the run's seeded order: never collected, or broken down by no fault of theirs."""
+    counts = {case.id: request.plan.trials_of(case) for case in request.cases}
+    for key in trial_order(counts, request.variants, counts.__getitem__, request.run.order.seed):
+        record = request.folder.trial(key)
+        if record is None or record.infrastructure_error:
+            yield key
+
+
+def collect_here(request: CollectRequest, cancel: Cancel) -> None:
+    """Collect in this process, the plan's `concurrency` trials at a time."""
+
+    def sink(collected: Collected) -> None:
+        request.folder.write_trial(collected.record, collected.artifacts)
+        request.on_trial(collected.record)
+
+    # in the run folder, so that exports are moved into place and not copied
+    request.folder.work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="collect-", dir=request.folder.work) as scratch:
+        asyncio.run(
+            collect(
+                request.plan,
+                request.cases,
+                todo(request),
+                run_id=request.run.run_id,
+                files=request.files,
+                secrets=request.secrets,
+                scratch_root=Path(scratch),
+                sink=sink,
+                cancel=cancel,
+                fail_fast=request.fail_fast,
+            )
+        )
+
+
+def collect_in_shards(
+    request: CollectRequest, runner: Runner, shards: int, events: ShardEvents, cancel: Cancel
+) -> Sequence[ShardOutcome]:
+    """Collect in shards. Trials that earlier dispatches finished are taken first."""
+    for plan in plans_of(request.folder.work):
+        runner.recover(plan.specs)
+        for spec in plan.specs:
+            for unit in finished_units(spec.results, spec.planned, spec.digest).values():
+                _keep(request, spec, unit)
+    dispatch = next_dispatch(request.folder.work, [])
+    given = BundleInput(
+        plan=request.plan,
+        datasets=request.run.datasets,
+        run_id=request.run.run_id,
+        files=request.files,
+        seed=request.run.order.seed,
+        count=shards,
+        variants=request.variants,
+        plugins=plugin_versions(request.plan.plugins),
+        secrets=request.secret_names,
+        secret_values=list(request.secrets.values()),
+        dispatch=dispatch,
+    )
+    plan = plan_collecting(given, cases=request.cases, todo=todo(request), folder=request.folder.work / dispatch)
+    if not plan.specs:
+        return []
+    save_plan(plan, request.folder.work / dispatch)
+    return runner.run(plan.specs, _Keeping(request, plan, events), cancel)
+
+
+class _Keeping:
+    """Moves each trial into the run folder when its unit is back, and passes the news on."""
+
+    def __init__(self, request: CollectRequest, plan: Plan, events: ShardEvents) -> None:
+        self._request = request
+        self._plan = plan
+        self.state = events.state
+        self.tokens = events.tokens
+
+    def unit(self, done: UnitDone) -> None:
+        """See `ShardEvents.unit`."""
+        spec = self._plan.spec_of(done.key.case_id)
+        assert spec is not None
+        unit = read_unit(spec.results / UNITS / unit_name(done.key), done.key, spec.digest)
+        if unit is not None:
+            _keep(self._request, spec, unit)
+
+
+def _keep(request: CollectRequest, spec: ShardSpec, unit: Unit) -> None:
+    """Put a collected trial into the run folder. A record that is there already and sound stays."""
+    record = TrialRecord.model_validate(unit.collected)
+    key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
+    present = request.folder.trial(key)
+    if present is not None and not present.infrastructure_error:
+        return
+    record = record.model_copy(update={"case_digest": request.cases[record.case_id].digest})
+    has_workspace = record.diff is not None or bool(record.artifact_files)
+    request.folder.write_trial(record, _artifacts(spec, record) if has_workspace else None)
+    request.on_trial(record)
+
+
+def _artifacts(spec: ShardSpec, record: TrialRecord) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="trial-", dir=spec.results))
+    for file in record.artifact_files:
+        target = folder / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = spec.results / ARTIFACTS / file.sha256
+        if not source.is_file():
+            raise DigestMismatch(f"{source}: an artifact of {record.variant}/{record.case_id} did not come back")
+        shutil.copyfile(source, target)
+        if file.executable:
+            target.chmod(0o755)
+    return folder

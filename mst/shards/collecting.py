@@ -1,0 +1,119 @@
+"""Collecting in a shard: the ordinary loop, with each trial written to a unit file and announced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mst.collect.loop import client_of, collect
+from mst.collect.order import trial_order
+from mst.collect.trial import Collected
+from mst.errors import UsageError
+from mst.model.keys import TrialKey
+from mst.model.shard import Started, TrialDone
+from mst.model.trial import TrialRecord
+from mst.shards.bundle import Bundle
+from mst.shards.job import Job
+from mst.shards.poison import CRASHED_TWICE, read_poisoned
+from mst.shards.units import ARTIFACTS, finished_units
+
+
+async def collect_units(job: Job) -> None:
+    """Make a bundle's trials, `concurrency` at a time, in the run's seeded order.
+
+    Trials with a valid file in the results folder are kept. Clients are preflighted before the first trial.
+
+    Raises:
+        UsageError: a client cannot work on this machine; nothing was collected.
+    """
+    bundle = job.bundle
+    _preflight(bundle)
+    planned = list(planned_trials(bundle))
+    kept = finished_units(job.results, planned, job.digest)
+    poisoned = read_poisoned(job.results)
+    sink = _Sink(job)
+    for key in planned:
+        if key not in kept and str(key) in poisoned:
+            sink.store(_given_up(job, key), None, key)
+    todo = [key for key in planned if key not in kept and str(key) not in poisoned]
+    counts = await collect(
+        bundle.record.plan,
+        bundle.cases,
+        todo,
+        run_id=bundle.record.run_id,
+        files=bundle.files,
+        secrets=job.secrets,
+        scratch_root=job.scratch,
+        sink=sink,
+        cancel=job.cancel,
+        on_start=lambda key: job.send(Started(key=key)),
+    )
+    job.tally.cancelled += counts.not_started
+
+
+def planned_trials(bundle: Bundle) -> Iterator[TrialKey]:
+    """The bundle's trials in the run's order."""
+    listed = set(bundle.record.trials) if bundle.record.trials is not None else None
+    plan = bundle.record.plan
+    counts = {case.id: plan.trials_of(case) for case in bundle.cases}
+    for key in trial_order(counts, bundle.variants, counts.__getitem__, bundle.record.seed):
+        if listed is None or key in listed:
+            yield key
+
+
+def _preflight(bundle: Bundle) -> None:
+    faults = [
+        f"{name}: {fault}"
+        for name in bundle.variants
+        for fault in client_of(bundle.record.plan.variant(name)).preflight()
+    ]
+    if faults:
+        raise UsageError("\n".join(faults))
+
+
+class _Sink:
+    """Makes a trial durable in the results folder, then announces it."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._writer = job.unit_writer()
+
+    def __call__(self, collected: Collected) -> None:
+        record = collected.record
+        key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
+        self.store(record, collected.artifacts, key)
+
+    def store(self, record: TrialRecord, artifacts: Path | None, key: TrialKey) -> None:
+        files = self._keep_artifacts(record, artifacts) if artifacts is not None else []
+        path = self._writer.collected(record, key)
+        infra = record.infrastructure_error
+        self._job.tally.infra += infra
+        self._job.tally.collected += not infra
+        self._job.send(TrialDone(key=key, status="infra" if infra else "collected", path=path, files=files))
+
+    def _keep_artifacts(self, record: TrialRecord, artifacts: Path) -> list[str]:
+        folder = self._job.results / ARTIFACTS
+        folder.mkdir(parents=True, exist_ok=True)
+        names = []
+        for file in record.artifact_files:
+            target = folder / file.sha256
+            if not target.exists():
+                (artifacts / file.path).rename(target)
+            names.append(f"{ARTIFACTS}/{file.sha256}")
+        return sorted(set(names))
+
+
+def _given_up(job: Job, key: TrialKey) -> TrialRecord:
+    case = job.bundle.cases[key.case_id]
+    return TrialRecord(
+        run_id=job.bundle.record.run_id,
+        variant=key.variant,
+        case_id=key.case_id,
+        dataset_name=case.dataset,
+        trial=key.trial,
+        status="error",
+        duration_ms=0,
+        infrastructure_error=True,
+        error=CRASHED_TWICE,
+        error_kind="worker_lost",
+    )
