@@ -31,7 +31,7 @@ class Noop:
         """Always ready."""
         return []
 
-    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:  # noqa: ARG002 - contract
+    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
         return ClientResult(transcript=Transcript(final_text=""))
 

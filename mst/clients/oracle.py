@@ -35,7 +35,7 @@ class Oracle:
         """Always ready."""
         return []
 
-    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:  # noqa: ARG002 - contract
+    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
         answer = case.expected.get("answer")
         if answer is not None:

@@ -1,0 +1,80 @@
+"""The mcp client under the contract, with a real server of the SDK over stdio."""
+
+from __future__ import annotations
+
+import pytest
+
+from mst.clients.mcp import Mcp
+from mst.config.files import IndexedFiles
+from mst.model.case import Case, Variant
+from mst.testing import client as suite
+from mst.testing.client import ClientContract
+
+SERVER = """
+import os, subprocess, time
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("contract")
+
+@server.tool()
+def say(text: str) -> str:
+    return text
+
+@server.tool()
+def token() -> str:
+    return os.environ["TOKEN"]
+
+@server.tool()
+def hang() -> str:
+    subprocess.Popen(["sleep", "300"], start_new_session=True)
+    time.sleep(300)
+    return ""
+
+server.run()
+"""
+
+
+class TestMcp(ClientContract):
+    LIFETIME = "trial"
+
+    @pytest.fixture(autouse=True)
+    def _listed(self, tmp_path_factory, monkeypatch):
+        pytest.importorskip("mcp")
+        folder = tmp_path_factory.mktemp("config")
+        (folder / "server.py").write_text(SERVER)
+        self.files = IndexedFiles()
+        self.ref = self.files.add(folder, "server.py")
+        plain = suite.one_run
+
+        async def with_files(*args, **given):
+            return await plain(*args, **given, files=self.files)
+
+        monkeypatch.setattr(suite, "one_run", with_files)
+
+    def variant(self, **changes):
+        return Variant(
+            name="v",
+            client="mcp",
+            client_options={"files": [self.ref.to_dict()], "server_lifetime": self.LIFETIME},
+            servers={"contract": {"command": "{{python}}", "args": ["server.py"]}},
+            **changes,
+        )
+
+    def make(self, variant):
+        return Mcp(variant)
+
+    def case(self, number=0):
+        return Case(id=f"case-{number}", dataset="d", input={"tool": "say", "arguments": {"text": f"hello {number}"}})
+
+    def hanging(self):
+        return self.variant(), Case(id="c", dataset="d", input={"tool": "hang"})
+
+    def with_secret(self):
+        return self.variant(env={"TOKEN": {"secret": "TOKEN"}})
+
+    def secret_case(self):
+        return Case(id="c", dataset="d", input={"tool": "token"})
+
+
+class TestMcpShared(TestMcp):
+    LIFETIME = "shard"
