@@ -76,7 +76,7 @@ class Store(Protocol):
 
     @property
     def uri(self) -> str:
-        """The store's URI without any secret, for messages and records."""
+        """The store's URI without secrets and settings: what messages, records and objects' URIs are made of."""
         ...
 
     def get(self, key: str, *, max_bytes: int = GET_MAX_BYTES) -> bytes:

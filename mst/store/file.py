@@ -133,7 +133,7 @@ class FileStore:
     def delete(self, key: str) -> None:
         """See `Store.delete`. Folders that become empty go too."""
         path = self._path(key)
-        with self._mapped("delete", key), suppress(FileNotFoundError, NotADirectoryError):
+        with self._mapped("delete", key), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             path.unlink()
             _flush_folder(path.parent)
         for folder in path.parents:

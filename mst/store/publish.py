@@ -129,6 +129,7 @@ class _Sender:
             self._store.put(self._keys.blob(found.sha256), path, sha256=found.sha256)
             self._there[found.sha256] = found.size
         try:
+            name.encode()
             return ManifestFile(
                 path=name,
                 size=found.size,
@@ -136,7 +137,7 @@ class _Sender:
                 object=there,
                 executable=bool(path.stat().st_mode & stat.S_IXUSR),
             )
-        except ValidationError as error:
+        except (ValidationError, UnicodeEncodeError) as error:
             raise UsageError(f"{path!r}: a file with this name cannot be stored; rename it") from error
 
 

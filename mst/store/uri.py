@@ -75,7 +75,7 @@ def check_writable(store: Store, folder: str) -> None:
 
 def object_uri(store: Store, key: str) -> str:
     """The URI of an object or folder: the store's own and the key. Carries no settings and no secret."""
-    return f"{urlunsplit(urlsplit(store.uri)._replace(query='', fragment='')).rstrip('/')}/{check_key(key)}"
+    return f"{store.uri.rstrip('/')}/{check_key(key)}"
 
 
 def key_of(store: Store, uri: str) -> str:

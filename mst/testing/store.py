@@ -293,6 +293,7 @@ class StoreContract:
         store.delete("a/b/c")
         store.delete("a/b/c")
         store.delete("never/there")
+        store.delete("a")
         assert raw.keys() == {"a/d"}
         assert [info.key for info in store.list("a")] == ["a/d"]
 

@@ -1,0 +1,100 @@
+"""What only the file store has: durability, permissions, foreign files."""
+
+import fcntl
+import hashlib
+import os
+import stat
+
+import pytest
+
+from mst.errors import StoreError, StoreUnavailable
+from mst.store import file as module
+from mst.store.file import FileStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FileStore(tmp_path / "store")
+
+
+def test_a_commit_is_flushed_before_it_has_a_name_and_its_folder_after(store, monkeypatch):
+    steps = []
+    for name in ("fsync", "link", "replace"):
+        real = getattr(os, name)
+
+        def record(*args, _name=name, _real=real, **more):
+            what = _name
+            if _name == "fsync":
+                what = "flush folder" if stat.S_ISDIR(os.fstat(args[0]).st_mode) else "flush file"
+            steps.append(what)
+            return _real(*args, **more)
+
+        monkeypatch.setattr(os, name, record)
+    store.put_if_absent("a", b"x")
+    assert steps[-3:] == ["flush file", "link", "flush folder"]
+    steps.clear()
+    store.put("a", b"y")
+    assert steps == ["flush file", "replace", "flush folder"]
+    steps.clear()
+    store.replace_if_match("a", b"z", store.head("a").version)
+    assert steps[0] == "flush file"
+    assert steps[-2:] == ["replace", "flush folder"]
+
+
+def test_new_folders_are_flushed_into_their_parents(store, monkeypatch, tmp_path):
+    flushed = []
+    real = module._flush_folder
+    monkeypatch.setattr(module, "_flush_folder", lambda folder: (flushed.append(folder), real(folder)))
+    store.put("a/b/c", b"x")
+    root = tmp_path / "store"
+    assert flushed == [tmp_path, root, root / "a", root / "a/b"]
+
+
+def test_files_get_the_users_mode(store, tmp_path):
+    old = os.umask(0o027)
+    try:
+        store.put("a", b"x")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "store/a").stat().st_mode) == 0o640
+
+
+def test_the_stores_own_and_foreign_files_are_not_listed(store, tmp_path):
+    store.put("a/b", b"x")
+    (tmp_path / "store/a/.tmp-left-by-a-crash").write_bytes(b"half")
+    (tmp_path / "store/a/has space").write_bytes(b"foreign")
+    (tmp_path / "store/empty").mkdir()
+    assert [info.key for info in store.list("")] == ["a/b"]
+    assert store.list_folder("").folders == ("a",)
+
+
+def test_versions_differ_even_within_a_tick_of_the_clock(store):
+    versions = set()
+    for number in range(300):
+        store.put("a", b"%03d" % number)
+        versions.add(store.head("a").version)
+        store.delete("a")
+    assert len(versions) == 300
+
+
+def test_a_lock_that_is_never_released_ends_the_wait(store, tmp_path, monkeypatch):
+    store.put_if_absent("a", b"x")
+    version = store.head("a").version
+    locks = tmp_path / "store/.locks"
+    locks.mkdir()
+    with (locks / hashlib.sha256(b"a").hexdigest()).open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        monkeypatch.setattr(module, "LOCK_WAIT_S", 0.05)
+        with pytest.raises(StoreUnavailable, match="locked by another process"):
+            store.replace_if_match("a", b"y", version)
+    assert store.get("a") == b"x"
+    store.replace_if_match("a", b"y", version)
+    assert store.get("a") == b"y"
+    assert [entry.name for entry in (tmp_path / "store").iterdir() if entry.name.startswith(".tmp")] == []
+
+
+def test_a_root_that_is_a_file_is_one_clear_line(tmp_path):
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(StoreError, match=f"cannot write a in file:{tmp_path}/taken.*taken by a file") as caught:
+        FileStore(tmp_path / "taken").put("a", b"x")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,63 @@
+"""A server's answers in our words, where a real server can't be brought to give them."""
+
+import pytest
+from obstore.exceptions import GenericError, PermissionDeniedError
+from obstore.store import MemoryStore as Backend
+
+from mst.errors import StoreDenied, StoreError, StoreUnavailable
+from mst.store.objects import ObstoreStore, client_options
+
+
+def answer(status, code):
+    return (
+        f"Generic S3 error: Error performing PUT http://host/bucket/key?X=signature in 1ms - Server returned non-2xx"
+        f" status code: {status} Some Words: <Error><Code>{code}</Code><Message>m</Message></Error>\n\nDebug: ..."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (answer(403, "RequestTimeTooSkewed"), StoreDenied, "clock is wrong"),
+        (answer(400, "ExpiredToken"), StoreDenied, "have expired"),
+        (answer(403, "SignatureDoesNotMatch"), StoreDenied, "access denied"),
+        (answer(400, "RequestTimeout"), StoreUnavailable, "busy"),
+        (answer(429, "TooManyRequests"), StoreUnavailable, "answered 429"),
+        (answer(503, "SlowDown"), StoreUnavailable, "busy"),
+        (answer(502, "BadGateway"), StoreUnavailable, "answered 502"),
+        (answer(409, "ConditionalRequestConflict"), StoreUnavailable, "busy"),
+        (answer(404, "NoSuchBucket"), StoreError, "bucket does not exist"),
+        (answer(400, "EntityTooLarge"), StoreError, "answered 400"),
+        (
+            "Generic S3 error: Error performing GET http://host/k in 1s - HTTP error: operation timed out",
+            StoreUnavailable,
+            "timed out",
+        ),
+        (
+            "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error: x",
+            StoreDenied,
+            "no credentials found; HINT",
+        ),
+    ],
+)
+def test_an_answer_becomes_one_clear_line(text, kind, message):
+    store = ObstoreStore(Backend(), uri="s3://bucket/p", hint="HINT")
+    made = store._error(GenericError(text), "write", "a/b")
+    assert type(made) is kind
+    assert message in str(made)
+    assert str(made).startswith("cannot write a/b in s3://bucket/p: ")
+    assert "\n" not in str(made)
+    assert "signature" not in str(made)
+    assert made.retryable is (kind is StoreUnavailable)
+
+
+def test_a_refusal_without_words_is_a_refusal():
+    store = ObstoreStore(Backend(), uri="s3://bucket/p", hint="HINT")
+    made = store._error(PermissionDeniedError("The operation lacked the necessary privileges"), "look at", "a")
+    assert isinstance(made, StoreDenied)
+
+
+def test_plain_http_only_where_the_endpoint_says_so():
+    assert client_options("http://127.0.0.1:1")["allow_http"]
+    assert not client_options("https://host")["allow_http"]
+    assert not client_options(None)["allow_http"]
