@@ -227,7 +227,11 @@ def _unknown(kind: Kind, name: str, plugins: list[Extension]) -> str:
     others += [extension.kind for extension in plugins if extension.name == name]
     wanted = SINGULAR[kind].replace("_", " ")
     if others:
-        are = " and a ".join(SINGULAR[other].replace("_", " ") for other in others)
-        return f"{name!r} is a {are}, not a {wanted}"
+        are = " and ".join(_with_article(SINGULAR[other].replace("_", " ")) for other in others)
+        return f"{name!r} is {are}, not {_with_article(wanted)}"
     names = known(kind)
     return f"unknown {wanted} {name!r}{nearest(name, names)}; known: {', '.join(names) or 'none'}"
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

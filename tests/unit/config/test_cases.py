@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+
+from mst.config.cases import CaseFile
+from mst.errors import CorruptFile
+from mst.model.case import Case
+
+
+def cases(count: int = 3) -> list[Case]:
+    return [Case(id=f"c{n}", dataset="d" if n % 2 else "e", input=f"ünï {n}") for n in range(count)]
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    written = CaseFile.write(tmp_path / "cases.jsonl", iter(cases()))
+    opened = CaseFile.open(tmp_path / "cases.jsonl")
+    for file in (written, opened):
+        assert list(file) == cases()
+        assert file.ids == ["c0", "c1", "c2"]
+        assert len(file) == 3
+        assert "c1" in file
+        assert "zzz" not in file
+        assert [file.get(case_id) for case_id in ("c2", "c0")] == [cases()[2], cases()[0]]
+    assert written.hash == opened.hash
+    assert written.datasets == opened.datasets
+    assert {name: record.case_count for name, record in opened.datasets.items()} == {"e": 2, "d": 1}
+
+
+def test_the_hash_depends_on_contents_and_order(tmp_path):
+    first, second, third = cases()
+    hashes = {
+        CaseFile.write(tmp_path / "a", order).hash
+        for order in ([first, second, third], [second, first, third], [first, second], [first, second, third])
+    }
+    assert len(hashes) == 3
+
+
+def test_an_unknown_case_is_a_key_error(tmp_path):
+    with pytest.raises(KeyError):
+        CaseFile.write(tmp_path / "a", cases()).get("no")
+
+
+def test_a_failing_source_leaves_nothing_behind(tmp_path):
+    CaseFile.write(tmp_path / "cases.jsonl", cases(1))
+
+    def failing():
+        yield cases()[0]
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        CaseFile.write(tmp_path / "cases.jsonl", failing())
+    assert [path.name for path in tmp_path.iterdir()] == ["cases.jsonl"]
+    assert len(CaseFile.open(tmp_path / "cases.jsonl")) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda data: data[:-1], ":3: the line is cut off"),
+        (lambda data: data[:-20], ":3: the line is cut off"),
+        (lambda data: data.replace(b'"id":"c1"', b'"id":1'), ":2: not a case"),
+        (lambda data: b"\xff\xfe\n" + data, ":1: not a case"),
+        (lambda data: data + data[: data.index(b"\n") + 1], ":4: case 'c0' stands here a second time"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_line(tmp_path, damage, expected):
+    path = tmp_path / "cases.jsonl"
+    CaseFile.write(path, cases())
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptFile, match=expected):
+        CaseFile.open(path)
+
+
+def test_a_missing_file_is_corrupt(tmp_path):
+    with pytest.raises(CorruptFile, match="missing"):
+        CaseFile.open(tmp_path / "gone.jsonl")
+
+
+def test_a_file_that_changes_while_in_use_is_noticed(tmp_path):
+    path = tmp_path / "cases.jsonl"
+    file = CaseFile.write(path, cases())
+    CaseFile.write(path, reversed(cases()))
+    with pytest.raises(CorruptFile):
+        file.get("c0")
+
+
+def test_memory_does_not_grow_with_the_size_of_cases(tmp_path):
+    import tracemalloc
+
+    def large():
+        for n in range(300):
+            yield Case(id=f"c{n}", dataset="d", input="x" * 100_000)
+
+    tracemalloc.start()
+    file = CaseFile.write(tmp_path / "cases.jsonl", large())
+    total = sum(len(case.input) for case in file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert total == 30_000_000
+    assert peak < 6_000_000

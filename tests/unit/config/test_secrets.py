@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from mst.config.secrets import names_needed, read_secrets_file, secret_names, secrets_for
+from mst.errors import ConfigError, SecretMissing
+
+CONFIG = """
+name: s
+datasets: [cases.yaml]
+client: command
+client_options: {argv: [x], env: {TOKEN: {secret: CLIENT_TOKEN}}}
+judges: [{name: j, command: {argv: [y], secrets: [JUDGE_KEY]}}]
+secrets: [CLIENT_TOKEN, BOTH]
+"""
+
+
+def test_a_secrets_file_may_be_json_or_dotenv(tmp_path):
+    path = tmp_path / "secrets"
+    path.write_text('{"A": "1", "B": "two words"}')
+    assert read_secrets_file(path) == {"A": "1", "B": "two words"}
+    path.write_text(
+        "# comment\n\nexport A=1\nB = two words # trailing\nC='# raw $x \\n'\n"
+        'D="line\\nbreak \\"q\\"" # c\nE=a#b\nF=\nG=a=b==\n'
+    )
+    assert read_secrets_file(path) == {
+        "A": "1",
+        "B": "two words",
+        "C": "# raw $x \\n",
+        "D": 'line\nbreak "q"',
+        "E": "a#b",
+        "F": "",
+        "G": "a=b==",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A=1\nplanted-value\n", ":2: not a line of the form NAME=value"),
+        ("A='planted-value\n", ":1: not a line"),
+        ('{"A": 1, "bad name": "x"}', "the value of 'A' is not a text"),
+        ('{"A": "planted-value"', "not valid JSON"),
+    ],
+)
+def test_a_bad_secrets_file_is_refused_without_repeating_a_value(tmp_path, text, expected):
+    path = tmp_path / "secrets"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_secrets_file(path)
+    assert expected in str(caught.value)
+    assert "planted-value" not in str(caught.value)
+
+
+def test_each_phase_needs_what_it_refers_to(eval_):
+    resolved = eval_.load(CONFIG, cases="- {id: a, judges: [{name: own, command: {argv: [z], secrets: [OWN]}}]}\n")
+    assert names_needed(resolved.plan, resolved.cases, "collect") == ["BOTH", "CLIENT_TOKEN"]
+    assert names_needed(resolved.plan, resolved.cases, "grade") == ["BOTH", "JUDGE_KEY", "OWN"]
+
+
+def test_the_client_options_of_a_case_count(eval_):
+    resolved = eval_.load(CONFIG, cases="- {id: a, client_options: {env: {X: {secret: CASE_KEY}}}}\n")
+    assert "CASE_KEY" in names_needed(resolved.plan, resolved.cases, "collect")
+
+
+def test_a_missing_secret_is_refused_and_says_how_to_pass_it(eval_, monkeypatch, tmp_path):
+    resolved = eval_.load(CONFIG)
+    monkeypatch.setenv("JUDGE_KEY", "from-environment")
+    monkeypatch.delenv("BOTH", raising=False)
+    with pytest.raises(SecretMissing) as caught:
+        secrets_for(resolved.plan, resolved.cases, "grade", None, local=False)
+    both, judge = str(caught.value).splitlines()
+    assert "'BOTH'" in both
+    assert "--secrets-file" in both
+    assert "environment" not in both
+    assert "set in the environment here" in judge
+    assert "from-environment" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_only_the_local_runner_reads_the_environment_and_the_file_wins(eval_, monkeypatch, tmp_path):
+    resolved = eval_.load(CONFIG)
+    monkeypatch.setenv("JUDGE_KEY", "from-environment")
+    monkeypatch.setenv("BOTH", "from-environment")
+    path = tmp_path / "secrets"
+    path.write_text("BOTH=from-file\nUNRELATED=x\n")
+    found = secrets_for(resolved.plan, resolved.cases, "grade", path, local=True)
+    assert found == {"BOTH": "from-file", "JUDGE_KEY": "from-environment"}
+    with pytest.raises(SecretMissing, match="JUDGE_KEY"):
+        secrets_for(resolved.plan, resolved.cases, "grade", path, local=False)
+
+
+def test_references_are_found_at_any_depth():
+    assert secret_names({"a": [{"b": {"secret": "X"}}, {"secret": "Y", "more": 1}], "secret": "no"}) == {"X"}
