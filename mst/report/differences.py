@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +43,8 @@ def differences(run: RunRecord) -> Differences:
 
 def _recorded(variant: VariantRecord) -> dict[str, str]:
     fields = variant.to_dict()
-    for known_elsewhere in ("name", "servers"):
-        fields.pop(known_elsewhere, None)
+    for shown_elsewhere in ("name", "description", "servers"):
+        fields.pop(shown_elsewhere, None)
     return _flat(fields)
 
 
@@ -66,5 +67,13 @@ def _flat(value: Any, path: str = "") -> dict[str, str]:
         for name, inner in value.items():
             found.update(_flat(inner, f"{path}.{name}" if path else str(name)))
         return found
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return {one_line(path): clipped(text, limit=VALUE_LIMIT)}
+    return {one_line(path): clipped(_written(value), limit=VALUE_LIMIT)}
+
+
+def _written(value: Any) -> str:
+    """A value as people write it: a list of words like a command line, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return shlex.join(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from mst.errors import InfrastructureError
 from mst.report.chunks import CHUNK_BYTES, INLINE_MAX_BYTES, ChunkWriter, script_json
 from mst.report.page import context
 from mst.report.rows import index, scan
@@ -37,8 +38,18 @@ def write_report(
 
     Returns:
         The page.
+
+    Raises:
+        InfrastructureError: the disk is full or may not be written; an earlier report stands as it was.
     """
-    into.mkdir(parents=True, exist_ok=True)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        return _write(view, into, inline_max_bytes=inline_max_bytes, chunk_bytes=chunk_bytes)
+    except OSError as error:
+        raise InfrastructureError(f"{into}: the report could not be written ({error})") from error
+
+
+def _write(view: RunView, into: Path, *, inline_max_bytes: int, chunk_bytes: int) -> Path:
     run, summary = view.run(), view.summary()
     variants = [variant.name for variant in summary.variants]
     with ChunkWriter(into / "data", chunk_bytes=chunk_bytes) as chunks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mst.model.run import Pairwise, RunRecord, SummaryRecord, VariantSummary, VerdictRecord
+from mst.model.run import GraderRecord, Pairwise, RunRecord, SummaryRecord, VariantSummary, VerdictRecord
 from mst.report import figures
 from mst.report.differences import Differences, differences
 from mst.report.failures import Group
@@ -35,6 +35,17 @@ class Headline:
     flips: list[tuple[str, str]]
     pairwise: list[str]
     counts: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraderRow:
+    """One grader in the footer, and where it applied."""
+
+    name: str
+    levels: str
+    model: str
+    version: str
+    identity: str
 
 
 def headlines(run: RunRecord, summary: SummaryRecord) -> list[Headline]:
@@ -171,10 +182,31 @@ def context(run: RunRecord, summary: SummaryRecord, rows: Rows) -> dict[str, Any
         "more_failed": _left_out(failed),
         "apart": apart[:MAX_SHOWN_GROUPS],
         "more_apart": _left_out(apart),
+        "graders": grader_rows(run),
         "previous": previous_lines(summary),
         "case_count": len(rows.cases),
         "figures": figures,
     }
+
+
+def grader_rows(run: RunRecord) -> list[GraderRow]:
+    """The recorded graders, those with one name and identity together."""
+    levels: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], GraderRecord] = {}
+    for grader in run.graders or run.judges:
+        key = (grader.name or grader.type, grader.identity)
+        levels.setdefault(key, []).append(grader.level)
+        found.setdefault(key, grader)
+    return [
+        GraderRow(
+            name=name,
+            levels=names(levels[name, identity]),
+            model=grader.model or figures.UNKNOWN,
+            version=grader.version or grader.plugin_version or figures.UNKNOWN,
+            identity=identity,
+        )
+        for (name, identity), grader in found.items()
+    ]
 
 
 def _differences(run: RunRecord, summary: SummaryRecord) -> Differences:

@@ -43,9 +43,9 @@ def comparison_rows(summary: SummaryRecord, rows: Rows) -> list[TableRow]:
                 ("planned", "planned"),
                 ("scored", "scored"),
                 ("errored (out of the rates)", "errored"),
+                ("of these by a grading error", "grading_errors"),
                 ("missing", "missing"),
                 ("ungraded", "ungraded"),
-                ("with a grading error", "grading_errors"),
             )
         ),
         *_check_rows(variants),

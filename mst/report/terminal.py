@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -38,7 +37,7 @@ def render_summary(run: RunRecord, summary: SummaryRecord, *, report_path: Path 
     for warning in warnings(run, summary):
         _print(console, Text.assemble(("warning: ", "bold yellow"), warning))
     console.print()
-    console.print(_table(summary, console))
+    console.print(_table(summary))
     for verdict in summary.verdicts:
         console.print()
         _print_verdict(console, verdict, summary)
@@ -48,19 +47,19 @@ def render_summary(run: RunRecord, summary: SummaryRecord, *, report_path: Path 
         console.print(Text(f"report: {report_path}"), soft_wrap=True)
 
 
-def _table(summary: SummaryRecord, console: Console) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, header_style="bold")
+def _table(summary: SummaryRecord) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
     with_judges = any(judge_mean(variant) is not None for variant in summary.variants)
-    table.add_column("variant", overflow="fold", ratio=None)
+    table.add_column("variant", overflow="fold")
     for header in ["cases passed", "trial pass rate", *(["judge"] if with_judges else []), "cost", "time/trial"]:
-        table.add_column(header, justify="right")
+        table.add_column(header, justify="right", no_wrap=True)
     for variant in summary.variants:
         table.add_row(*_cells(variant, is_baseline=variant.name == summary.baseline, with_judges=with_judges))
     return table
 
 
 def _cells(variant: VariantSummary, *, is_baseline: bool, with_judges: bool) -> list[Text]:
-    name = one_line(variant.name, limit=60) + (" (baseline)" if is_baseline else "")
+    name = one_line(variant.name, limit=60) + (" (base)" if is_baseline else "")
     rate = f"{percent(variant.pass_rate)} {percent_interval(variant.pass_rate_interval)}".strip()
     mean = judge_mean(variant)
     judge = [f"{mean:.2f}" if mean is not None else "-"] if with_judges else []
@@ -72,9 +71,8 @@ def _cells(variant: VariantSummary, *, is_baseline: bool, with_judges: bool) -> 
 def _print_verdict(console: Console, verdict: VerdictRecord, summary: SummaryRecord) -> None:
     said = claim(verdict)
     line = Text(f"{said}: {evidence(verdict, candidates=len(summary.verdicts))}")
-    start = said.rindex(verdict.verdict, 0, len(said)) if verdict.verdict in said else 0
-    if verdict.verdict in {"better", "worse"}:
-        start = len(one_line(verdict.candidate, limit=60)) + len(" is ")
+    # a name may contain the word too, so it is found by its place in the sentence
+    start = len(one_line(verdict.candidate, limit=60)) + len(" is ") if verdict.verdict in {"better", "worse"} else 0
     line.stylize(VERDICT_STYLES.get(verdict.verdict, ""), start, start + len(verdict.verdict))
     _print(console, line)
     for note in [*([verdict.reason] if verdict.reason else []), *verdict.notes]:

@@ -37,10 +37,24 @@ def clipped(text: str, *, limit: int) -> str:
 
 
 def shown(value: Any, *, limit: int) -> str:
-    """Any stored value as clipped text: strings as they are, other JSON indented."""
+    """Any stored value as clipped text: strings as they are, maps as `key: value` lines, other values as JSON."""
     if isinstance(value, str):
         return clipped(value, limit=limit)
-    return clipped(json.dumps(value, indent=2, ensure_ascii=False, default=str), limit=limit)
+    if isinstance(value, dict):
+        return clipped("\n".join(_line(str(name), inner) for name, inner in value.items()), limit=limit)
+    return clipped(_json(value), limit=limit)
+
+
+def _line(name: str, value: Any) -> str:
+    """One entry of a map. Text of several lines stands below its name, as it is, so that code stays readable."""
+    text = value if isinstance(value, str) else _json(value)
+    if "\n" not in text:
+        return f"{name}: {text}"
+    return f"{name}:\n" + "\n".join(f"    {line}" for line in text.rstrip("\n").split("\n"))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def names(ids: list[str], *, limit: int = 5) -> str:

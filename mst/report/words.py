@@ -13,8 +13,8 @@ def claim(verdict: VerdictRecord) -> str:
     return {
         "better": f"{candidate} is better than {baseline}",
         "worse": f"{candidate} is worse than {baseline}",
-        "no difference shown": f"{candidate} against {baseline}: no difference shown",
-        "cannot tell": f"{candidate} against {baseline}: cannot tell",
+        "no difference shown": f"no difference shown between {candidate} and {baseline}",
+        "cannot tell": f"cannot tell whether {candidate} is better than {baseline}",
     }[verdict.verdict]
 
 
@@ -57,7 +57,7 @@ def counts_line(counts: Counts) -> str:
     """The honest denominator: what was scored of what was planned, and what became of the rest."""
     parts = [f"{counts.scored:,} of {count(counts.planned, 'trial')} scored"]
     rest = {
-        "infrastructure failure": counts.errored,
+        "infrastructure failure": counts.errored - counts.grading_errors,
         "missing": counts.missing,
         "ungraded": counts.ungraded,
         "grading error": counts.grading_errors,

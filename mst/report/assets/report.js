@@ -4,7 +4,7 @@
   const PAGE = 150;
   const OUTCOMES = {
     p: ["passed", "\u2713", "pass"], f: ["failed", "\u2717", "fail"], i: ["infrastructure failure", "!", "none"],
-    m: ["missing", "?", "none"], g: ["grading error", "!", "none"], u: ["ungraded", "\u2013", "none"],
+    m: ["missing", "?", "none"], g: ["grading error", "*", "none"], u: ["ungraded", "\u2013", "none"],
   };
   const FLIPS = { regression: "regression", down: "down", up: "up" };
   const $ = (id) => document.getElementById(id);
@@ -18,7 +18,7 @@
       else if (key === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
       else node.setAttribute(key, value === true ? "" : value);
     }
-    for (const child of children.flat()) {
+    for (const child of children.flat(Infinity)) {
       if (child !== null && child !== undefined && child !== "") node.append(child);
     }
     return node;
@@ -83,8 +83,11 @@
       on: { click: () => open(row, variant, null) },
     }, text, letters.length > 1 ? el("span", { class: "marks", "aria-hidden": "true" }, marks + (letters.length > 12 ? "\u2026" : "")) : null);
     const compared = row.comparisons.find((found) => found[0] === variant);
-    const words = { candidate: "preferred to baseline", baseline: "baseline preferred", tie: "tie with baseline", error: "not compared: error", skipped: "comparison skipped" };
-    const preferred = compared ? el("span", { class: "preferred" }, compared.slice(1).map(([, word]) => words[word] || word).join(", ")) : null;
+    const words = { candidate: "preferred", baseline: "baseline preferred", tie: "tie", error: "comparison failed", skipped: "comparison skipped" };
+    const tally = new Map();
+    for (const [, word] of compared ? compared.slice(1) : []) tally.set(word, (tally.get(word) || 0) + 1);
+    const comparedAs = [...tally].map(([word, n]) => `${words[word] || word}${n > 1 ? ` by ${n} judges` : ""}`).join(", ");
+    const preferred = comparedAs ? el("span", { class: "preferred" }, comparedAs) : null;
     return el("td", {}, button, preferred);
   };
 
@@ -157,9 +160,10 @@
 
   // ---- the panel ----
   const text = (label, value, kind = "") => value === undefined ? [] : [el("h3", {}, label), el("pre", { class: `text ${kind}`, tabindex: "0" }, value)];
+  const folded = (label, value) => value === undefined ? [] : el("details", { open: value.length < 400 }, el("summary", {}, el("b", {}, label)), el("pre", { class: "text", tabindex: "0" }, value));
   const kindOf = (word) => word.startsWith("passed") ? "pass" : word.startsWith("failed") ? "fail" : "none";
 
-  const diffNode = (diff) => el("pre", { class: "diff", tabindex: "0" }, diff.split("\n").map((line) => {
+  const diffNode = (diff) => el("pre", { class: "diff", tabindex: "0" }, diff.replace(/\n$/, "").split("\n").map((line) => {
     const kind = /^(\+\+\+|---|diff |index )/.test(line) ? "file" : line.startsWith("@@") ? "hunk" : line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "";
     return el("span", { class: kind }, line);
   }));
@@ -249,14 +253,14 @@
       const findings = await Promise.all(compared.map(async ([where], nth) => (await chunk(where))[`c${row.n}.${variant}.${nth}`]));
       nodes.push(
         choices("trial", trials, at, (value) => open(row, variant, value)),
+        folded("Input", entry.case.input), folded("Expected", entry.case.reference),
         trialNodes(trial),
-        findings.length ? [el("h3", {}, "Compared with the baseline"), findings.map((found) => comparisonNode(found, variant))] : null,
-        text("Input", entry.case.input), text("Expected", entry.case.reference));
+        findings.length ? [el("h3", {}, "Compared with the baseline"), findings.map((found) => comparisonNode(found, variant))] : null);
     } catch (error) {
       nodes.push(el("pre", { class: "text bad", role: "alert" }, error.message));
     }
     if (ticket !== wanted) return;
-    body.replaceChildren(...nodes.flat(4).filter((node) => node !== null && node !== undefined));
+    body.replaceChildren(...nodes.flat(Infinity).filter((node) => node !== null && node !== undefined));
     panel.scrollTop = 0;
     history.replaceState(null, "", `#case=${encodeURIComponent(row.id)}&variant=${encodeURIComponent(index.variants[variant])}${number === null ? "" : `&trial=${number}`}`);
   };
@@ -280,9 +284,6 @@
       history.replaceState(null, "", location.pathname + location.search);
       opener?.focus();
     });
-    for (const button of document.querySelectorAll("button[data-case]")) {
-      button.addEventListener("click", () => openByName(button.dataset.case, button.dataset.variant, Number(button.dataset.trial)));
-    }
     window.addEventListener("hashchange", openFromAddress);
     openFromAddress();
   };
