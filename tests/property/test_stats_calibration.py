@@ -78,7 +78,14 @@ NULLS = [
         World("one candidate, one trial", n),
         World("four candidates, one trial", n, candidates=4),
         World("three candidates, three trials, effects differ by case", n, 3, (3, 3), effects=0.2),
-        World("two candidates, families of 5 with effects of their own", n, 2, (2, 2), family_size=5, effects=0.2),
+        World(
+            "two candidates, families with effects of their own",
+            n,
+            2,
+            (2, 2),
+            family_size=3 if n < 100 else 5,
+            effects=0.2,
+        ),
         World("two candidates, 1-4 trials a side at random", n, 2, (1, 4)),
         World("one candidate with 2 trials against 5, rates 0.7-0.95", n, 1, (5, 5), (2, 2), low=0.7, high=0.95),
     )
@@ -178,7 +185,7 @@ def test_pass_rate_interval_covers(n, trials, family_size):
 @pytest.mark.parametrize("trials", [1, 3])
 def test_power_is_as_computed(trials):
     """At the planned minimum detectable effect, four runs in five find it."""
-    n, runs, rate = 200, 600, 0.4
+    n, runs, rate = 200, 1200, 0.4
     variance = rate * (1 - rate)
     effect = power.minimum_effect(power.planned_variance(0.0, variance, variance, trials, trials), n)
     world = World("power", n, trials=(trials, trials), shift=effect, low=rate, high=rate)

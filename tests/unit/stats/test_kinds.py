@@ -150,3 +150,11 @@ def test_ties_are_half_a_win_for_each():
     halves = kinds.compute("bradley_terry", {"systems": ["A", "B"], "wins": {"A>B": 3}, "ties": {"A=B": 2}})
 
     assert halves["log_strength"]["A"] - halves["log_strength"]["B"] == pytest.approx(math.log(4))
+
+
+def test_the_reference_page_lists_every_kind_with_its_fields():
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "statistics.md").read_text()
+
+    for kind in kinds.describe():
+        fields = "<br>".join(f"`{field}`: {meaning}" for field, meaning in kind["inputs"].items())
+        assert f"| `{kind['kind']}` | {kind['about']} | {fields} |" in page.splitlines()
