@@ -99,7 +99,8 @@ def matches_pattern(subject: Subject, options: PatternOptions) -> GraderScore:
     faults = []
     for pattern in listed(options.value):
         try:
-            found = regex.search(pattern, subject.text, flags=flags, timeout=PATTERN_TIMEOUT_S)
+            # concurrent: other threads, such as the heartbeat's, run while it searches.
+            found = regex.search(pattern, subject.text, flags=flags, timeout=PATTERN_TIMEOUT_S, concurrent=True)
         except TimeoutError as error:
             raise GraderError(
                 f"pattern {shown(pattern)} did not end within {PATTERN_TIMEOUT_S:g} s on this answer; "
