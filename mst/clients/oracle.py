@@ -16,7 +16,8 @@ from mst.model.transcript import Evidence, Transcript
 class Oracle:
     """Its workspace is the fixture with the solution laid over it; its answer is `expected.answer`.
 
-    A case with neither is not scored: the result has an error without a kind, the trial is `incomplete`.
+    A `stay_quiet` case without a solution is answered by leaving its files alone. A case with nothing of all this is
+    not scored: the result has an error without a kind, the trial is `incomplete`.
     """
 
     Options: ClassVar[type[Model]] = NoOptions
@@ -40,7 +41,7 @@ class Oracle:
         answer = case.expected.get("answer")
         if answer is not None:
             return ClientResult(transcript=Transcript(final_text=as_text(answer)))
-        if workspace is not None and case.solution is not None:
+        if workspace is not None and (case.solution is not None or case.kind == "stay_quiet"):
             return ClientResult(transcript=Transcript(final_text=""))
         missing = "no solution/ and no expected.answer: the oracle has nothing to show"
         return ClientResult(transcript=Transcript(error=missing), error=missing)

@@ -173,7 +173,7 @@ async def collect(
         run_id=run_id,
         files=files,
         secrets=secrets,
-        scratch_root=scratch_root,
+        scratch_root=scratch_root.resolve(),  # noqa: ASYNC240 - one look; programs run in folders of their own
         sink=sink,
         on_start=on_start,
         cancel=cancel,

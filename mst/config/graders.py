@@ -191,7 +191,7 @@ def check_options(extension: Any, options: Any, origin: Origin, keys: Keys) -> d
     A bare value, as in `contains_text: ok`, is for the option that the schema calls its `main` one.
     """
     model: type[BaseModel] = extension.Options
-    faults: list[str] = []
+    faults: list[str] = []  # of keys; then faults of the whole often only follow from them
     if options is None:
         options = {}
     elif not isinstance(options, dict):
@@ -204,7 +204,7 @@ def check_options(extension: Any, options: Any, origin: Origin, keys: Keys) -> d
     try:
         model.model_validate(tidied)
     except ValidationError as error:
-        faults += pydantic_faults(error, origin.source, keys)
+        faults += pydantic_faults(error, origin.source, keys, whole=not faults)
     if not faults:
         return dict(tidied)
     origin.faults.extend(dict.fromkeys(faults))

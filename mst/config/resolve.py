@@ -20,7 +20,7 @@ from mst.config.layers import Layers, read_layers
 from mst.config.listing import Origin
 from mst.config.recorded import credential_paths
 from mst.config.setups import Base, CaseChecks, read_variants
-from mst.config.source import dotted, nearest
+from mst.config.source import dotted, in_order, nearest
 from mst.config.variants import Difference, differences, unexpected
 from mst.errors import ConfigError
 from mst.model.base import FileRef, digest
@@ -262,7 +262,7 @@ def _credential_warnings(plan: EvalPlan) -> list[str]:
 
 
 def _raise(faults: list[str]) -> None:
-    unique = list(dict.fromkeys(faults))
+    unique = in_order(faults)
     if len(unique) > MAX_FAULTS:
         rest = len(unique) - MAX_FAULTS
         unique = [*unique[:MAX_FAULTS], f"and {rest} more"]

@@ -54,7 +54,6 @@ def resolved_setup(setup: dict[str, Any], at: Any) -> dict[str, Any]:
     if "client_options" in setup:
         origin, keys = at("client_options")
         options = with_files(setup["client_options"], origin, keys)
-        check_arguments(origin, options, _refs(options), keys)
         result["client_options"] = options
     if "files" in setup:
         origin, keys = at("files")
@@ -113,12 +112,23 @@ def _variant(
         sandbox=SandboxWritten(**merged.get("sandbox", {})).model_dump(exclude_none=True),
         **{key: merged[key] for key in PLAIN if key in merged},
     )
+    for option in ("argv", "steps"):
+        place = _option_place(option, base, origin, keys)
+        only = {option: variant.client_options.get(option)}
+        check_arguments(place[0], only, _refs(variant.client_options), place[1])
     return checked(variant, *_options_place(base, origin, keys))
 
 
 def _options_place(base: Base, origin: Origin, keys: Keys) -> tuple[Origin, Keys]:
     """Where to report faults of a variant's options: in the variant when it sets some, else in the base."""
     if not origin.source.has((*keys, "client_options")) and "client_options" in base.origins:
+        return base.origins["client_options"], ("client_options",)
+    return origin, (*keys, "client_options")
+
+
+def _option_place(name: str, base: Base, origin: Origin, keys: Keys) -> tuple[Origin, Keys]:
+    """The file and mapping that one option was taken from."""
+    if not origin.source.has((*keys, "client_options", name)) and "client_options" in base.origins:
         return base.origins["client_options"], ("client_options",)
     return origin, (*keys, "client_options")
 

@@ -23,6 +23,8 @@ MAX_DEPTH = 100
 SAFE_INTEGER = 2**53 - 1
 """Larger integers lose digits in most JSON readers, and canonical JSON refuses them."""
 
+PLACE = re.compile(r"(.+?):(\d+): ")
+
 Keys = tuple[str | int, ...]
 Mark = tuple[int, int]
 """Line and column, from 1."""
@@ -72,6 +74,18 @@ def dotted(keys: Iterable[str | int]) -> str:
     for key in keys:
         text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
     return text
+
+
+def in_order(faults: Iterable[str]) -> list[str]:
+    """Faults without repeats: files as they first come, and within a file by line."""
+    files: dict[str, int] = {}
+
+    def rank(fault: str) -> tuple[int, int]:
+        match = PLACE.match(fault)
+        name, line = (match[1], int(match[2])) if match else (fault, 0)
+        return files.setdefault(name, len(files)), line
+
+    return sorted(dict.fromkeys(faults), key=rank)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

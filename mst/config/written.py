@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 
-from mst.config.source import Keys, Source, nearest
+from mst.config.source import Keys, Source, in_order, nearest
 from mst.errors import ConfigError
 
 
@@ -49,9 +49,9 @@ def parse(model: type[WrittenT], source: Source, data: Any, keys: Keys = ()) -> 
         value = model.model_validate(tidied)
     except ValidationError as error:
         faults += pydantic_faults(error, source, keys)
-        raise ConfigError(*dict.fromkeys(faults)) from None
+        raise ConfigError(*in_order(faults)) from None
     if faults:
-        raise ConfigError(*faults)
+        raise ConfigError(*in_order(faults))
     return value
 
 
@@ -108,9 +108,13 @@ def _inside(annotation: Any, source: Source, data: Any, keys: Keys, faults: list
     return data
 
 
-def pydantic_faults(error: ValidationError, source: Source, keys: Keys = ()) -> list[str]:
-    """One line for each fault, with its place; values are not repeated, since they may be secret."""
-    return [source.fault((*keys, *fault["loc"]), in_words(fault)) for fault in error.errors(include_url=False)]
+def pydantic_faults(error: ValidationError, source: Source, keys: Keys = (), *, whole: bool = True) -> list[str]:
+    """One line for each fault, with its place; values are not repeated, since they may be secret.
+
+    `whole` false leaves out faults of the value as a whole.
+    """
+    faults = error.errors(include_url=False)
+    return [source.fault((*keys, *fault["loc"]), in_words(fault)) for fault in faults if whole or fault["loc"]]
 
 
 def in_words(fault: Any) -> str:

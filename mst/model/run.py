@@ -257,6 +257,18 @@ class CaseResult(Model):
     checks: list[CheckResult] | None = None
 
 
+class ResultsRecord(Document):
+    """`results.json`: one entry per case and variant. Written and read as a stream; this is its shape."""
+
+    FORMAT: ClassVar[str] = RUN_FORMAT
+    KIND: ClassVar[str] = "results"
+    format: Literal["mst.run/v1"] = "mst.run/v1"
+    kind: Literal["results"] = "results"
+
+    run_id: RunId
+    cases: list[CaseResult]
+
+
 class LatestRecord(Document):
     """`latest.json`: written last, only by a complete run that nobody narrowed."""
 

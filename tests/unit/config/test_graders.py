@@ -16,8 +16,8 @@ def test_all_written_forms_of_a_judge_mean_the_same(eval_):
         "[{name: s, command: {argv: [x, judge.py]}, files: [judge.py], secrets: [K], threshold: 0.6, reps: 3}]",
         "[{name: s, type: command, argv: [x, judge.py], files: [judge.py], secrets: [K], threshold: 0.6, reps: 3}]",
         (
-            "[{name: s, type: command, options: {argv: [x, judge.py], files: [judge.py]}, secrets: [K], threshold: 0.6, "
-            "reps: 3}]"
+            "[{name: s, type: command, options: {argv: [x, judge.py], files: [judge.py]}, secrets: [K], "
+            "threshold: 0.6, reps: 3}]"
         ),
     ]
     read = [judges(eval_, form)[0] for form in forms[:3]]

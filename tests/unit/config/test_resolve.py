@@ -186,7 +186,7 @@ def test_all_faults_of_a_config_are_reported_at_once(eval_):
         variants: [{name: a, nmae: b}]
         """
     )
-    assert [fault.split(": ")[0] for fault in faults] == ["eval.yaml:4", "eval.yaml:6", "eval.yaml:5"]
+    assert [fault.split(": ")[0] for fault in faults] == ["eval.yaml:4", "eval.yaml:5", "eval.yaml:6"]
 
 
 def test_grader_faults_of_the_config_and_of_cases_have_their_places(eval_):
@@ -447,3 +447,15 @@ def test_at_most_fifty_faults_are_listed(eval_):
         eval_.load(cases="".join(f"- {{id: c{n}, oops: 1}}\n" for n in range(80)))
     assert len(caught.value.faults) == 51
     assert caught.value.faults[-1] == "and 30 more"
+
+
+def test_files_listed_in_the_config_count_for_the_arguments_of_a_variant(eval_):
+    eval_.write("tool.py", "")
+    config = (
+        "name: x\ndatasets: [cases.yaml]\nclient: command\nclient_options: {FILES}\nvariants:\n"
+        "  - {name: a, client_options: {argv: [tool.py, a]}}\n"
+    )
+    resolved = eval_.load(config.replace("FILES", "files: [tool.py]"))
+    assert [ref.path for ref in resolved.plan.files] == ["tool.py"]
+    faults = eval_.faults(config.replace("FILES", "input: none"))
+    assert faults[0].startswith("eval.yaml:6: variants[0].client_options.argv[0]: 'tool.py' exists beside")

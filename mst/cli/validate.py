@@ -1,0 +1,145 @@
+"""`mst validate`: everything that can be found out before anything is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mst.cli.options import as_json, secrets_file
+
+if TYPE_CHECKING:
+    from mst.cli.validation import Validation
+
+
+@click.command(
+    name="validate",
+    epilog="Example: mst validate eval.yaml --oracle --noop",
+)
+@click.argument("config", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--oracle", is_flag=True, help="Grade every reference solution: a sound case passes it.")
+@click.option("--noop", is_flag=True, help="Grade doing nothing: it must fail, or pass where nothing is to be done.")
+@click.option("--strict", is_flag=True, help="Count cases that can only be checked in a real run as faulty.")
+@secrets_file
+@as_json
+@click.pass_context
+def command(
+    ctx: click.Context,
+    config: Path,
+    oracle: bool,
+    noop: bool,
+    strict: bool,
+    secrets_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Check an eval: config, plugins, datasets, secrets, programs; and with --oracle or --noop its cases.
+
+    Exit code 0: sound; 1: a case is faulty; 2: the eval cannot run as it is.
+    """
+    from mst.cli.validation import validate
+
+    stand_ins = [name for name, wanted in (("oracle", oracle), ("noop", noop)) if wanted]
+    found = validate(config, stand_ins, secrets_file)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(found.document(strict=strict), indent=2, ensure_ascii=False))
+    else:
+        _print(found, strict=strict)
+    for fault in found.faults:
+        click.echo(f"mst: {fault}", err=True)
+    ctx.exit(found.exit_code(strict=strict))
+
+
+def _print(found: Validation, *, strict: bool) -> None:
+    resolved = found.resolved
+    plan = resolved.plan
+    click.echo(f"{plan.name}: {_count(len(plan.variants), 'variant')}, {_count(len(resolved.cases), 'case')}, "
+               f"{_count(found.trials, 'trial')}")  # fmt: skip
+    for dataset in resolved.datasets:
+        click.echo(f"  dataset {dataset.name}: {_count(dataset.case_count, 'case')}")
+    for warning in resolved.warnings:
+        click.echo(f"mst: {warning}", err=True)
+    if len(plan.variants) > 1:
+        click.echo("")
+        print_differences(found)
+    if candidates := len(plan.candidates):
+        click.echo("")
+        click.echo(needed_note(candidates=candidates, cases=len(resolved.cases)))
+    for stand_in, checks in found.checks.items():
+        click.echo("")
+        print_checks(stand_in, checks, strict=strict)
+    if not found.faults and found.exit_code(strict=strict) == 0:
+        click.echo("\nready")
+
+
+def print_differences(found: Validation) -> None:
+    """What the variants differ in: a table on a terminal, plain lines elsewhere."""
+    import sys
+
+    names = [variant.name for variant in found.resolved.plan.variants]
+    baseline = found.resolved.plan.baseline
+    if not found.resolved.differences:
+        click.echo("the variants do not differ: only chance can")
+        return
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("field", *(f"{name} (baseline)" if name == baseline else name for name in names))
+        for difference in found.resolved.differences:
+            table.add_row(difference.field, *(shown(difference.values.get(name)) for name in names))
+        Console().print(table, markup=False)
+        return
+    for difference in found.resolved.differences:
+        click.echo(difference.field)
+        for name in names:
+            mark = " (baseline)" if name == baseline else ""
+            click.echo(f"  {name}{mark}: {shown(difference.values.get(name))}")
+
+
+def shown(value: object) -> str:
+    """A value of a difference in one line. Credentials are never shown."""
+    import json
+
+    from mst.config.recorded import conceal, new_key
+
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(conceal(value, new_key()), ensure_ascii=False)
+    text = str(conceal(text, new_key()))
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def print_checks(stand_in: str, checks: Sequence[object], *, strict: bool) -> None:
+    """One line for each case that is not simply sound, and a count."""
+    from mst.runs.casecheck import CaseCheck
+
+    found = [check for check in checks if isinstance(check, CaseCheck)]
+    sound = sum(check.verdict == "1.0" for check in found)
+    click.echo(f"{stand_in}: {sound} of {len(found)} cases as they should be")
+    for check in found:
+        if check.verdict != "1.0":
+            mark = " (--strict)" if strict and check.verdict == "deferred" else ""
+            click.echo(f"  {check.verdict:<8} {check.case_id}: {check.detail}{mark}")
+
+
+def needed_note(*, candidates: int, cases: int | None) -> str:
+    """How many cases a verdict needs, honestly."""
+    from mst.stats.decision import decisive_needed
+
+    needed = decisive_needed(candidates)
+    among = "one candidate" if candidates == 1 else f"{candidates} candidates"
+    note = (
+        f"With {among}, 'better' needs at least {needed} cases on which the two differ, all in the same direction; "
+        "cases on which both do the same decide nothing, and flips the other way cost more."
+    )
+    if cases is not None and cases < needed:
+        note += f" With {_count(cases, 'case')} no verdict is possible, whatever happens: write at least {needed}."
+    return f"{note} 20 to 30 cases that could go either way are a good start."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,171 @@
+"""The checks behind `mst validate`."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from mst.cli.interrupts import cancelled_by_interrupt
+from mst.collect.loop import client_of
+from mst.config.registry import plugin_versions
+from mst.config.resolve import ResolvedEval, load_eval
+from mst.config.secrets import secrets_for
+from mst.config.variants import variants_for
+from mst.errors import GraderError, SecretMissing
+from mst.grade.contract import Grader
+from mst.grade.live import Live
+from mst.grade.names import graders_for, pairwise_for
+from mst.model.case import Case
+from mst.process.redact import Redactor
+from mst.runs.casecheck import CaseCheck, StandIn, check_cases
+from mst.shards.contract import Cancel
+
+
+@dataclass
+class Validation:
+    """What was found out.
+
+    Attributes:
+        trials: that a full run makes.
+        plugins: versions by namespace.
+        faults: one line each: secrets that are missing, programs that cannot be driven, judges that cannot judge.
+        checks: by stand-in, in the order of the cases.
+    """
+
+    resolved: ResolvedEval
+    trials: int
+    plugins: Mapping[str, str]
+    faults: list[str] = field(default_factory=list)
+    checks: dict[str, list[CaseCheck]] = field(default_factory=dict)
+    interrupted: bool = False
+
+    def exit_code(self, *, strict: bool) -> int:
+        """0: sound. 1: a case is faulty. 2: the eval cannot run as it is. 130: interrupted."""
+        if self.interrupted:
+            return 130
+        if self.faults:
+            return 2
+        return 1 if any(_is_faulty(check, strict=strict) for checks in self.checks.values() for check in checks) else 0
+
+    def document(self, *, strict: bool) -> dict[str, Any]:
+        """Everything as JSON."""
+        plan = self.resolved.plan
+        return {
+            "name": plan.name,
+            "configId": plan.config_id,
+            "contentHash": plan.content_hash,
+            "plugins": dict(self.plugins),
+            "variants": [variant.name for variant in plan.variants],
+            "baseline": plan.baseline,
+            "datasets": [dataset.to_dict() for dataset in self.resolved.datasets],
+            "cases": len(self.resolved.cases),
+            "trials": self.trials,
+            "differences": [
+                {"field": difference.field, "values": dict(difference.values)}
+                for difference in self.resolved.differences
+            ],
+            "warnings": self.resolved.warnings,
+            "faults": self.faults,
+            "checks": {
+                stand_in: [
+                    {
+                        "caseId": check.case_id,
+                        "verdict": check.verdict,
+                        "detail": check.detail,
+                        "faulty": _is_faulty(check, strict=strict),
+                    }
+                    for check in checks
+                ]
+                for stand_in, checks in self.checks.items()
+            },
+        }
+
+
+def _is_faulty(check: CaseCheck, *, strict: bool) -> bool:
+    return check.is_faulty or (strict and check.verdict == "deferred")
+
+
+def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None) -> Validation:
+    """Check an eval, and its cases with the stand-ins named. The result's `resolved` is closed already.
+
+    Raises:
+        ConfigError: faults of the config, its datasets or its files.
+    """
+    with load_eval(config) as resolved:
+        plan = resolved.plan
+        trials = sum(plan.trials_of(case) for case in resolved.cases) * len(plan.variants)
+        found = Validation(resolved=resolved, trials=trials, plugins=plugin_versions(plan.plugins))
+        secrets = _secrets(found, secrets_file)
+        found.faults += _client_faults(resolved)
+        if secrets is None:
+            return found
+        found.faults += asyncio.run(_grader_faults(resolved, secrets))
+        if found.faults:
+            return found
+        cancel = Cancel()
+        with cancelled_by_interrupt(cancel):
+            for stand_in in stand_ins:
+                found.checks[stand_in] = asyncio.run(
+                    check_cases(resolved, cast("StandIn", stand_in), secrets=secrets, cancel=cancel)
+                )
+        found.interrupted = cancel.is_set()
+        return found
+
+
+def _secrets(found: Validation, secrets_file: Path | None) -> dict[str, str] | None:
+    values: dict[str, str] = {}
+    plan, cases = found.resolved.plan, found.resolved.cases
+    missing: list[str] = []
+    for work in ("collect", "grade"):
+        try:
+            values |= secrets_for(plan, cases, work, secrets_file, local=True)
+        except SecretMissing as error:
+            missing += str(error).splitlines()
+    found.faults += dict.fromkeys(missing)
+    return None if missing else values
+
+
+def _client_faults(resolved: ResolvedEval) -> list[str]:
+    faults = [
+        f"variant {variant.name}: {fault}"
+        for variant in resolved.plan.variants
+        for fault in client_of(variant).preflight()
+    ]
+    for case in resolved.cases:
+        if case.client or case.client_options:
+            for variant in variants_for(resolved.plan, case):
+                faults += [f"case {case.id}: {fault}" for fault in client_of(variant).preflight()]
+    return list(dict.fromkeys(faults))
+
+
+async def _grader_faults(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="mst-validate-") as scratch:
+        source = Live(
+            resolved.plan,
+            files=resolved.files,
+            secrets=secrets,
+            scratch=Path(scratch),
+            redactor=Redactor(secrets.values()),
+        )
+        faults: list[str] = []
+        for graders in _graders(resolved):
+            try:
+                await source.preflight(graders)
+            except GraderError as error:
+                faults += str(error).splitlines()
+        return list(dict.fromkeys(faults))
+
+
+def _graders(resolved: ResolvedEval) -> Iterator[list[Grader]]:
+    plan = resolved.plan
+    nothing = Case(id="-", dataset="-")
+    for variant in plan.variants:
+        yield graders_for(plan, variant, nothing)
+    yield pairwise_for(plan)
+    for case in resolved.cases:
+        if case.judges:
+            yield graders_for(plan, plan.variants[0], case)
