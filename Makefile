@@ -1,0 +1,88 @@
+# Two commands do everything on a new machine with Python 3.11 or newer:
+#   make demo    the main job on an example, with an embedded broker; needs no key
+#   make test    all checks and all tests
+# Everything is installed below .venv, from requirements/*.txt, where every file has its hash.
+
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH := .venv-bench
+
+# The newest of these that runs and is new enough; say `make PYTHON=...` for another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL_LOCKED = $(PIP) install --no-deps --require-hashes -r
+# hatchling is in the lock, so that nothing unhashed is fetched to build the package.
+INSTALL_MST = $(PIP) install --no-deps --no-build-isolation --editable .
+
+# A virtual environment holds its own path: after the checkout was moved or copied it is made anew.
+ifneq ($(shell cat $(VENV)/.place 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.place
+endif
+
+PYTEST = $(BIN)/python -m pytest
+PARALLEL ?= 2
+COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --strip-extras --no-header \
+	--no-emit-index-url --no-emit-find-links --quiet --all-extras --group build
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo check static test lock bench docs clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
+
+install: $(VENV)/.dev  ## make .venv with everything that development needs
+
+demo: $(VENV)/.runtime  ## run the main job on an example (no key, under two minutes)
+	$(BIN)/mst demo
+
+check: static  ## quick: format, lint, types, imports, sizes, unit and property tests
+	$(PYTEST) -q -n $(PARALLEL) -m "not slow and not server" tests/unit tests/property
+
+static: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: static  ## everything: the checks and all tests, real servers included
+	$(PYTEST) -q -n $(PARALLEL) --durations 15
+
+docs: $(VENV)/.dev  ## write the generated pages of docs/reference again
+	$(BIN)/python scripts/cli_reference.py
+
+lock:  ## choose versions again (needs uv on PATH)
+	$(COMPILE) --upgrade -o requirements/runtime.txt
+	$(COMPILE) --upgrade --group dev --group integration -c requirements/runtime.txt -o requirements/dev.txt
+
+bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other harnesses
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/overhead.py --peers $(BENCH)/bin/python
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/shard_latency.py
+
+clean:  ## delete what these commands made; results of evals stay
+	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.place:
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer with the venv module was found." \
+		"Install one (on Debian: apt-get install python3 python3-venv) or say make PYTHON=..." >&2; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	@printf '%s\n' "$(CURDIR)" > $@
+
+$(VENV)/.runtime: $(VENV)/.place pyproject.toml requirements/runtime.txt
+	$(INSTALL_LOCKED) requirements/runtime.txt
+	$(INSTALL_MST)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.place pyproject.toml requirements/dev.txt
+	$(INSTALL_LOCKED) requirements/dev.txt
+	$(INSTALL_MST)
+	@touch $(VENV)/.runtime $@
+
+$(BENCH)/.peers: benchmarks/peers.txt
+	test -n "$(PYTHON)" && rm -rf $(BENCH) && $(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install -r benchmarks/peers.txt
+	@touch $@
