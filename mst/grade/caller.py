@@ -99,8 +99,8 @@ def storable(found: FoundT) -> FoundT:
         GraderError: it cannot be written as JSON or digested.
     """
     try:
+        strictjson.check(found.model_dump())
         data = found.to_json()
-        strictjson.loads(data)
     except ValueError as error:
         raise GraderError(f"what the grader found cannot be stored: {error}") from error
     return type(found).model_validate_json(data)

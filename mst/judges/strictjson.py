@@ -21,16 +21,26 @@ def loads(data: bytes | str) -> Any:
     """
     try:
         value = json.loads(data)
-        _check(value, MAX_DEPTH)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    except UnicodeEncodeError as error:
-        raise ValueError("a text with half of a surrogate pair") from error
     except UnicodeDecodeError as error:
         raise ValueError("not UTF-8") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at character {error.pos})") from error
+    check(value)
     return value
+
+
+def check(value: Any) -> None:
+    """Make sure that plain values can be stored and digested; values of other types are not looked at.
+
+    Raises:
+        ValueError: see `loads`.
+    """
+    try:
+        _check(value, MAX_DEPTH)
+    except UnicodeEncodeError as error:
+        raise ValueError("a text with half of a surrogate pair") from error
 
 
 def _check(value: Any, levels: int) -> None:
@@ -40,7 +50,7 @@ def _check(value: Any, levels: int) -> None:
         for item in value.values() if isinstance(value, dict) else value:
             _check(item, levels - 1)
         if isinstance(value, dict):
-            "".join(value).encode()
+            "".join(map(str, value)).encode()
     elif isinstance(value, str):
         value.encode()
     elif isinstance(value, float) and not math.isfinite(value):
