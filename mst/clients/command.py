@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -232,8 +233,9 @@ def _read_bounded(workspace: Path, relative: str, limit: int) -> bytes | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
     with os.fdopen(handle, "rb") as stream:
-        if not os.path.isfile(handle):  # noqa: PTH113 - of the open file, not of a path
-            return None
         data = stream.read(limit + 1)
     return data if len(data) <= limit else None
