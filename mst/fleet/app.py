@@ -117,7 +117,7 @@ def celery_settings(broker_url: str, fleet: FleetSettings) -> dict[str, Any]:
         **fixed_settings(),
         "broker_url": check_url(broker_url),
         "broker_transport_options": options,
-        "broker_pool_limit": 4,
+        "broker_pool_limit": 10,
         "broker_connection_timeout": 10,
         # A queue that nobody named is one that nobody serves.
         "task_default_queue": "mst.none",

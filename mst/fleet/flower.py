@@ -92,7 +92,10 @@ def run_flower(
     for name in [name for name in variables if name.startswith("FLOWER_")]:
         del variables[name]
     variables.update(flower_environ(settings))
-    make_app(broker_url, fleet).start(argv=argv)
+    app = make_app(broker_url, fleet)
+    # Flower's inspections each hold one connection while they wait for a second: a limited pool locks up.
+    app.conf.broker_pool_limit = 0
+    app.start(argv=argv)
 
 
 def is_loopback_address(address: str) -> bool:

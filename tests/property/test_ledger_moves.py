@@ -188,9 +188,7 @@ class RedisLedger(PureLedger):
         self.client = client
         self.ledger, self.book = Ledger(client), DispatchBook(client)
         self.now = self.book.now_ms()
-        self.ref = ShardRef(
-            run_id="20260101T000000Z-abcdef", dispatch=f"d{next(self.numbers)}", work="grade", shard=7
-        )
+        self.ref = ShardRef(run_id="20260101T000000Z-abcdef", dispatch=f"d{next(self.numbers)}", work="grade", shard=7)
 
     def opened(self):
         deadline = datetime.fromtimestamp(self.now // 1000, UTC) + timedelta(days=1)
@@ -302,7 +300,7 @@ class RedisLedger(PureLedger):
 
 
 def test_pure_ledger_keeps_its_invariants():
-    run_state_machine_as_test(PureLedger, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(PureLedger, settings=settings(max_examples=300, stateful_step_count=60, deadline=None))
 
 
 @pytest.mark.server
@@ -312,8 +310,8 @@ def test_redis_ledger_moves_like_the_pure_one(tmp_path):
         run_state_machine_as_test(
             lambda: RedisLedger(client),
             settings=settings(
-                max_examples=120,
-                stateful_step_count=50,
+                max_examples=150,
+                stateful_step_count=60,
                 deadline=None,
                 suppress_health_check=[HealthCheck.too_slow],
             ),
