@@ -81,6 +81,9 @@ def export(
         for path, place in _plain_files(workspace, baseline, found, limits.artifact_files):
             if time.monotonic() > deadline:
                 raise ClientError("the export did not end in time (stage_timeouts.export_s)")
+            if redactor and path not in baseline and redactor.text(path) != path:
+                found.omit(path, "its name holds a secret")
+                continue
             if len(found.files) >= limits.artifact_files:
                 found.omit(path, f"more than {limits.artifact_files} files (artifact_files)")
                 continue

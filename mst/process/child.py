@@ -121,7 +121,7 @@ class _Watch(asyncio.SubprocessProtocol):
                 self.full.set_result(None)
         self._room = max(0, self._room - len(data))
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open.discard(fd)
         if not self._open and not self.closed.done():
             self.closed.set_result(None)

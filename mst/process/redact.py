@@ -36,6 +36,10 @@ class Redactor:
     def __bool__(self) -> bool:
         return self._text is not None
 
+    def finds(self, value: bytes) -> bool:
+        """Whether a secret stands in these bytes, in any form."""
+        return self._bytes is not None and self._bytes.search(value) is not None
+
     def text(self, value: str) -> str:
         """The text without secrets."""
         return value if self._text is None else self._text.sub(REDACTED, value)

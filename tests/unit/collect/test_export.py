@@ -134,7 +134,9 @@ def test_secrets_are_removed_from_what_the_program_wrote(workspace):
     (workspace / "log").write_text("token hunter2-hunter2 used")
     (workspace / "given").write_text("hunter2-hunter2")
     given = {"given": Given(hash_file(workspace / "given"), None)}
+    (workspace / "hunter2-hunter2.txt").write_text("x")
     found = take(workspace, secrets=["hunter2-hunter2"], baseline=given)
+    assert found.omitted == {"hunter2-hunter2.txt": "its name holds a secret"}
     assert (found.folder / "log").read_text() == "token [redacted] used"
     assert (found.folder / "given").read_text() == "hunter2-hunter2"
     assert found.redacted == ["log"]

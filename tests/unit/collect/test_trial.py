@@ -9,7 +9,7 @@ import pytest
 
 from mst.clients.contract import ClientResult
 from mst.clients.echo import Echo
-from mst.collect import trial as trial_module
+from mst.collect import attempt as attempt_module
 from mst.errors import ClientError
 from mst.model.base import digest
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
@@ -165,7 +165,7 @@ def test_a_client_that_raises_is_never_a_failed_answer(bench, error, kind):
 
 
 def test_a_client_that_ignores_its_limit_is_ended(bench, monkeypatch):
-    monkeypatch.setattr(trial_module, "_OVERDUE_S", 0.1)
+    monkeypatch.setattr(attempt_module, "_OVERDUE_S", 0.1)
 
     class Stuck(Echo):
         async def run(self, case, workspace, context):
@@ -243,6 +243,19 @@ def test_secrets_are_gone_from_record_and_artifacts(bench):
     assert encoded not in stored
     assert collected.record.transcript.final_text == "[redacted]"
     assert "[redacted]" in collected.record.client_diagnostics["stderr"]
+
+
+def test_a_secret_that_is_a_word_of_ours_breaks_no_record(bench):
+    class Skilled(Echo):
+        async def run(self, case, workspace, context):
+            events = [Event(kind="message", name="assistant", output={"none": "a message"})]
+            return ClientResult(transcript=Transcript(events=events, final_text="none"))
+
+    record = bench.trial(bench.case(), ECHO, client=Skilled(ECHO), secrets={"A": "message", "B": "none"}).record
+    assert record.transcript.final_text == "[redacted]"
+    assert record.transcript.events[0].output == {"[redacted]": "a [redacted]"}
+    assert (record.transcript.events[0].kind, record.transcript.evidence) == ("message", "none")
+    assert TrialRecord.from_json(record.to_json(), "here") == record
 
 
 def test_a_secret_without_value_is_said(bench):
