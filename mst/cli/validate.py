@@ -91,7 +91,7 @@ def print_differences(found: Validation) -> None:
         table = Table("field", *(f"{name} (baseline)" if name == baseline else name for name in names))
         for difference in found.resolved.differences:
             table.add_row(difference.field, *(shown(difference.values.get(name)) for name in names))
-        Console().print(table, markup=False)
+        Console(markup=False, highlight=False).print(table)
         return
     for difference in found.resolved.differences:
         click.echo(difference.field)

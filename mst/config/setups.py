@@ -64,7 +64,8 @@ def resolved_setup(setup: dict[str, Any], at: Any) -> dict[str, Any]:
         result["judges"] = read_graders("judges", setup["judges"], origin, keys)
     if "servers" in setup:
         origin, keys = at("servers")
-        check_servers(setup["servers"], origin, keys)
+        if not check_servers(setup["servers"], origin, keys):
+            del result["servers"]
     return result
 
 
@@ -178,13 +179,13 @@ def _text(fault: str) -> str:
     return fault.split(": ", 1)[-1]
 
 
-def check_servers(servers: Any, origin: Origin, keys: Keys) -> None:
-    """Note faults of MCP server declarations."""
-    if isinstance(servers, list):
-        return
+def check_servers(servers: Any, origin: Origin, keys: Keys) -> bool:
+    """Note faults of MCP server declarations. False: not even of the right type."""
+    if isinstance(servers, list) and keys[0] == "variants":
+        return True  # labels, looked up when the variant is made
     if not isinstance(servers, dict):
         origin.fault(keys, "should be a mapping of labels to servers")
-        return
+        return False
     for label, server in servers.items():
         place = (*keys, label)
         try:
@@ -196,14 +197,15 @@ def check_servers(servers: Any, origin: Origin, keys: Keys) -> None:
             continue  # a patch may name only what is different
         if (written.command is None) == (written.url is None):
             origin.fault(place, "a server has either 'command' or 'url'")
+    return True
 
 
 def _chosen_servers(labels: list[Any], base: Base, origin: Origin, keys: Keys) -> dict[str, Any]:
     known = base.resolved.get("servers", {})
     for index, label in enumerate(labels):
-        if label not in known:
+        if not isinstance(label, str) or label not in known:
             origin.fault((*keys, "servers", index), f"no server {label!r}{nearest(str(label), known)}")
-    return {label: known[label] for label in labels if label in known}
+    return {label: known[label] for label in labels if isinstance(label, str) and label in known}
 
 
 def _refs(options: dict[str, Any]) -> list[FileRef]:
