@@ -19,7 +19,6 @@ from mst.model.case import Case, EvalPlan, Variant
 from mst.model.keys import TrialKey
 from mst.process.redact import Redactor
 from mst.process.stop import Stop
-from mst.process.stop import Stop
 
 Sink = Callable[[Collected], Awaitable[None] | None]
 """Makes a trial durable: it counts when this has returned. May move the artifacts; what it leaves is deleted."""
