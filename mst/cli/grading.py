@@ -88,7 +88,7 @@ def _grade(request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Can
     with Progress("graded", None, request.secrets) as progress:
 
         async def told(grading: Any) -> None:
-            progress.count(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
+            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
 
         hooks = Hooks(told=told)
         try:

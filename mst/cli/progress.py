@@ -41,6 +41,7 @@ class Progress:
         self._passed = 0
         self._problems = 0
         self._shards: dict[int, str] = {}
+        self._by_shard: dict[int, int] = {}
         self._last_error = ""
 
     def __enter__(self) -> Self:
@@ -56,7 +57,7 @@ class Progress:
                 sys.stderr.write(self._line() + "\n")
             sys.stderr.flush()
 
-    def count(self, *, passed: bool | None, problem: bool = False) -> None:
+    def one_more(self, *, passed: bool | None, problem: bool = False) -> None:
         """One more unit is done and durable."""
         with self._lock:
             self._done += 1
@@ -66,7 +67,14 @@ class Progress:
 
     def unit(self, done: UnitDone) -> None:
         """See `ShardEvents.unit`."""
-        self.count(passed=done.passed, problem=done.status in ("infra", "failed"))
+        self.one_more(passed=done.passed, problem=done.status in ("infra", "failed"))
+
+    def count(self, shard: int, done: int) -> None:
+        """See `ShardEvents.count`."""
+        with self._lock:
+            self._by_shard[shard] = max(done, self._by_shard.get(shard, 0))
+            self._done = sum(self._by_shard.values())
+            self._show()
 
     def state(self, state: ShardState) -> None:
         """See `ShardEvents.state`."""

@@ -206,7 +206,7 @@ def _collect(
         if place.name == "local":
 
             def told(record: TrialRecord) -> None:
-                progress.count(passed=None, problem=record.infrastructure_error)
+                progress.one_more(passed=None, problem=record.infrastructure_error)
 
             from dataclasses import replace
 
@@ -267,7 +267,7 @@ def _grade(resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Pla
     with Progress("graded", None, place.secrets) as progress:
 
         async def told(grading: Any) -> None:
-            progress.count(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
+            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
 
         try:
             with closing(open_runner(place.kind, place.options, _context(folder, run, "grade"), "grade")) as runner:

@@ -112,6 +112,9 @@ class Envelope(Document):
     """The queue that it was signed for; a worker of another queue refuses it."""
     bundle_uri: str
     bundle_sha256: Sha256
+    """Of the archive: what is fetched must have it."""
+    bundle_digest: Sha256
+    """Of the bundle's content: what its units name."""
     results_uri: str
     """The shard's own prefix in the store: attempts and the manifest go below it."""
     limits: ShardLimits
@@ -244,6 +247,7 @@ class ShardPlan(Model):
     case_ids: list[str]
     units: int = Field(ge=1)
     bundle_sha256: Sha256
+    bundle_digest: Sha256
     bundle_bytes: int = Field(ge=0)
 
 

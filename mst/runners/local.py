@@ -41,9 +41,9 @@ class LocalRunner:
 
     def follow(
         self,
-        shards: Sequence[ShardSpec],  # noqa: ARG002 - the contract's signature
-        events: ShardEvents,  # noqa: ARG002
-        cancel: Cancel,  # noqa: ARG002
+        shards: Sequence[ShardSpec],
+        events: ShardEvents,
+        cancel: Cancel,
     ) -> Sequence[ShardOutcome] | None:
         """There are no shards to follow."""
         return None

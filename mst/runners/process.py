@@ -55,9 +55,9 @@ class ProcessRunner:
 
     def follow(
         self,
-        shards: Sequence[ShardSpec],  # noqa: ARG002 - the contract's signature
-        events: ShardEvents,  # noqa: ARG002
-        cancel: Cancel,  # noqa: ARG002
+        shards: Sequence[ShardSpec],
+        events: ShardEvents,
+        cancel: Cancel,
     ) -> Sequence[ShardOutcome] | None:
         """Workers end with their coordinator, so there is nobody to follow."""
         return None

@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from mst import __version__
 from mst.config.cases import CaseFile
@@ -22,8 +23,9 @@ from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec
 from mst.model.keys import ComparisonKey, TrialKey, segment
 from mst.model.run import RunRecord
 from mst.model.score import ComparisonGrading, TrialGrading
-from mst.model.shard import BundleRecord
+from mst.model.shard import BundleRecord, UnitKey
 from mst.model.trial import TrialRecord, trial_digest
+from mst.process.redact import Redactor
 
 CASES = "cases.jsonl"
 EARLIER = "earlier.jsonl"
@@ -79,17 +81,19 @@ def write_collect_bundle(
         RefusedError: a secret's value stands in what would be sent.
     """
     oracle = any(variant.client == "oracle" for variant in given.plan.variants)
-    writer = _Writer(into, given)
-    for case in cases:
-        writer.add_case(case if oracle else case.for_collecting())
-        writer.add_files(case.fixture or [])
-        writer.add_files((case.solution or []) if oracle else [])
-    writer.add_files(given.plan.files)
-    for variant in given.plan.variants:
-        writer.add_files(variant.files)
-    plan = given.plan if oracle else without_graders(given.plan)
-    record = _record(given, plan, "collect", shard, writer.case_count)
-    return writer.finish(record.model_copy(update={"trials": None if trials is None else list(trials)}))
+    with _Writer(into, given) as writer:
+        for case in cases:
+            shown = case.for_collecting()
+            if oracle:
+                shown = shown.model_copy(update={"expected": case.expected, "solution": case.solution})
+            writer.add_case(shown)
+            writer.add_files(shown.fixture or [])
+            writer.add_files(shown.solution or [])
+        writer.add_files(given.plan.files)
+        for variant in given.plan.variants:
+            writer.add_files(variant.files)
+        record = _record(given, without_graders(given.plan), "collect", shard, writer.case_count)
+        return writer.finish(record.model_copy(update={"trials": None if trials is None else list(trials)}))
 
 
 def write_grade_bundle(
@@ -112,27 +116,22 @@ def write_grade_bundle(
         RefusedError: a secret's value stands in what would be sent.
         CorruptFile, DigestMismatch: a stored file is not what its record says.
     """
-    writer = _Writer(into, given)
-    writer.write("run/run.json", run.to_json())
-    for spec in _plan_graders(given.plan):
-        writer.add_files(spec.files)
-    earlier: list[bytes] = []
-    for case in cases:
-        writer.add_case(case)
-        for spec in (*case.assertions, *case.judges):
+    with _Writer(into, given) as writer:
+        writer.write("run/run.json", run.to_json())
+        for spec in _plan_graders(given.plan):
             writer.add_files(spec.files)
-        writer.add_files([case.checks] if case.checks is not None else [])
-        for key in _keys(given, case):
-            _add_trial(writer, stored, case, key)
-            found = earlier_trial(key, case) if earlier_trial is not None else None
-            earlier.extend([found.to_json()] if found is not None else [])
-        for name in given.plan.candidates if earlier_comparison is not None else []:
-            assert earlier_comparison is not None
-            compared = earlier_comparison(ComparisonKey(candidate=name, case_id=case.id))
-            earlier.extend([compared.to_json()] if compared is not None else [])
-    if earlier:
-        writer.write(EARLIER, b"\n".join(earlier) + b"\n")
-    return writer.finish(_record(given, given.plan, "grade", shard, writer.case_count))
+        for case in cases:
+            writer.add_case(case)
+            for spec in (*case.assertions, *case.judges):
+                writer.add_files(spec.files)
+            writer.add_files([case.checks] if case.checks is not None else [])
+            for key in _keys(given, case):
+                _add_trial(writer, stored, case, key)
+                writer.add_earlier(earlier_trial(key, case) if earlier_trial is not None else None)
+            for name in given.plan.candidates if earlier_comparison is not None else []:
+                assert earlier_comparison is not None
+                writer.add_earlier(earlier_comparison(ComparisonKey(candidate=name, case_id=case.id)))
+        return writer.finish(_record(given, given.plan, "grade", shard, writer.case_count))
 
 
 def without_graders(plan: EvalPlan) -> EvalPlan:
@@ -202,10 +201,19 @@ class _Writer:
         self._given = given
         self._copied: set[str] = set()
         self._hash = hashlib.sha256()
-        self._needles = [value.encode() for value in given.secret_values if len(value) >= SHORTEST_SECRET]
+        self._secrets = Redactor(value for value in given.secret_values if len(value) >= SHORTEST_SECRET)
         self.case_count = 0
         into.mkdir(parents=True, exist_ok=True)
-        self._cases = (into / CASES).open("wb")
+        self._lines = {CASES: (into / CASES).open("wb")}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stream in self._lines.values():
+            stream.close()
 
     def write(self, relative: str, data: bytes) -> None:
         self._scan(relative, data)
@@ -215,11 +223,19 @@ class _Writer:
         self._note(relative, digest_bytes(data))
 
     def add_case(self, case: Case) -> None:
-        line = case.to_json() + b"\n"
-        self._scan(f"case {case.id}", line)
-        self._cases.write(line)
-        self._note(CASES, digest_bytes(line))
+        self._add_line(CASES, f"case {case.id}", case.to_json())
         self.case_count += 1
+
+    def add_earlier(self, found: TrialGrading | ComparisonGrading | None) -> None:
+        if found is not None:
+            self._add_line(EARLIER, f"an earlier grading of {found.key}", found.to_json())
+
+    def _add_line(self, name: str, what: str, data: bytes) -> None:
+        self._scan(what, data)
+        if name not in self._lines:
+            self._lines[name] = (self._into / name).open("wb")
+        self._lines[name].write(data + b"\n")
+        self._note(name, digest_bytes(data))
 
     def add_files(self, files: Iterable[FileRef]) -> None:
         for file in files:
@@ -237,13 +253,13 @@ class _Writer:
         shutil.copyfile(found, target)
         if hash_file(target) != file.sha256:
             raise DigestMismatch(f"{found}: changed since it was recorded (for {file.path})")
-        if self._needles:
+        if self._secrets:
             self._scan(file.path, target.read_bytes())
         self._copied.add(relative)
         self._note(relative, file.sha256)
 
     def _scan(self, what: str, data: bytes) -> None:
-        if any(needle in data for needle in self._needles):
+        if self._secrets.finds(data):
             raise RefusedError(
                 f"{what}: the value of a secret stands in what would be sent to a worker; "
                 "name it with {secret: NAME} where it is used, and keep it out of cases, options and files"
@@ -253,7 +269,8 @@ class _Writer:
         self._hash.update(f"{relative}\0{sha256}\n".encode())
 
     def finish(self, record: BundleRecord) -> str:
-        self._cases.close()
+        for stream in self._lines.values():
+            stream.flush()
         self.write(RECORD, record.to_json())
         return self._hash.hexdigest()
 
@@ -303,17 +320,17 @@ class Bundle:
             artifacts=FolderFiles(self.folder / "run" / "artifacts"),
         )
 
-    def earlier(self) -> dict[str, TrialGrading | ComparisonGrading]:
-        """Gradings that a resume keeps, by their keys' text."""
+    def earlier(self) -> dict[UnitKey, TrialGrading | ComparisonGrading]:
+        """Gradings that a resume keeps."""
         path = self.folder / EARLIER
         if not path.is_file():
             return {}
-        found: dict[str, TrialGrading | ComparisonGrading] = {}
+        found: dict[UnitKey, TrialGrading | ComparisonGrading] = {}
         for line in path.read_bytes().splitlines():
             grading = (
                 TrialGrading.model_validate_json(line)
                 if b'"trialDigest":' in line
                 else ComparisonGrading.model_validate_json(line)
             )
-            found[str(grading.key)] = grading
+            found[grading.key] = grading
         return found

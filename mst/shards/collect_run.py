@@ -135,6 +135,7 @@ class _Keeping:
         self._plan = plan
         self.state = events.state
         self.tokens = events.tokens
+        self.count = events.count
 
     def unit(self, done: UnitDone) -> None:
         """See `ShardEvents.unit`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from mst.collect.order import trial_order
 from mst.collect.trial import Collected
 from mst.errors import UsageError
 from mst.model.keys import TrialKey
-from mst.model.shard import Started, TrialDone
+from mst.model.shard import Started, TrialDone, unit_name
 from mst.model.trial import TrialRecord
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
@@ -33,9 +34,9 @@ async def collect_units(job: Job) -> None:
     poisoned = read_poisoned(job.results)
     sink = _Sink(job)
     for key in planned:
-        if key not in kept and str(key) in poisoned:
+        if key not in kept and unit_name(key) in poisoned:
             sink.store(_given_up(job, key), None, key)
-    todo = [key for key in planned if key not in kept and str(key) not in poisoned]
+    todo = [key for key in planned if key not in kept and unit_name(key) not in poisoned]
     counts = await collect(
         bundle.record.plan,
         bundle.cases,
@@ -98,7 +99,10 @@ class _Sink:
         for file in record.artifact_files:
             target = folder / file.sha256
             if not target.exists():
-                (artifacts / file.path).rename(target)
+                # the two folders may be on different disks, and a file under its digest must be whole
+                moving = target.with_name(f".{file.sha256}.tmp")
+                shutil.move(artifacts / file.path, moving)
+                moving.replace(target)
             names.append(f"{ARTIFACTS}/{file.sha256}")
         return sorted(set(names))
 

@@ -100,6 +100,10 @@ class ShardEvents(Protocol):
         """A shard has come to a new state."""
         ...
 
+    def count(self, shard: int, done: int) -> None:
+        """So many units of a shard are durable, where single units are not heard of (a fleet's)."""
+        ...
+
     def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:
         """Values of secrets that a worker asked for."""
         ...
@@ -209,11 +213,14 @@ class WorkerProcess(Protocol):
         ...
 
     def lines(self) -> Iterator[bytes]:
-        """Its stdout, line by line without the newline, until it ends. Lines over the bound raise ValueError."""
+        """Its stdout, line by line without the newline, until it ends. Lines over the bound raise ValueError.
+
+        Iterated once, by one thread; what was open for it is closed when the iteration ends.
+        """
         ...
 
     def stderr_tail(self) -> str:
-        """The last 4 KiB of its stderr."""
+        """The end of its stderr, some KiB of it, as it wrote them: not for anybody's eyes before secrets are taken out."""
         ...
 
     def close_stdin(self) -> None:

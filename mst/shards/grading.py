@@ -35,18 +35,18 @@ async def grade_units(job: Job) -> None:
         secrets=job.secrets,
         scratch=job.scratch,
         redactor=job.redactor,
-        earlier=lambda key: earlier.get(str(key)),
+        earlier=earlier.get,
     )
     kept = Kept(live, job)
     await live.preflight(judges_of(bundle))
     writer = job.unit_writer()
 
     async def starting(key: UnitKey) -> None:
-        if not kept.has(key):
+        if kept.starts(key):
             job.send(Started(key=key))
 
     async def told(grading: TrialGrading | ComparisonGrading) -> None:
-        if kept.has(grading.key):
+        if kept.answered(grading.key):
             return
         failed = bool(grading.errors)
         job.tally.failed += failed
@@ -64,8 +64,10 @@ async def grade_units(job: Job) -> None:
         starting=starting,
         told=told,
     )
-    async for _ in walk.cases(bundle.cases):
-        pass
+    planned = 0
+    async for graded in walk.cases(bundle.cases):
+        planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)
+    job.tally.cancelled += planned - job.tally.graded - job.tally.failed - kept.count
 
 
 def judges_of(bundle: Bundle) -> list[Grader]:
@@ -87,24 +89,34 @@ class Kept(GradingSource):
         self._source = source
         self._job = job
         self._poisoned = read_poisoned(job.results)
-        self._units: dict[UnitKey, Unit | None] = {}
+        self._answered: set[UnitKey] = set()
+        self.count = 0
+        """Units that were answered from their files."""
 
-    def has(self, key: UnitKey) -> bool:
-        """Whether a valid file of this unit is there from an earlier attempt."""
-        return self._unit(key) is not None
+    def starts(self, key: UnitKey) -> bool:
+        """Whether this unit will be worked on: it has no file, and has not been given up."""
+        return unit_name(key) not in self._poisoned and self._unit(key) is None
+
+    def answered(self, key: UnitKey) -> bool:
+        """Whether the answer just given was a file's. Asked once for each unit."""
+        found = key in self._answered
+        self._answered.discard(key)
+        return found
 
     def _unit(self, key: UnitKey) -> Unit | None:
-        if key not in self._units:
-            path = self._job.results / UNITS / unit_name(key)
-            self._units[key] = read_unit(path, key, self._job.digest)
-        return self._units[key]
+        return read_unit(self._job.results / UNITS / unit_name(key), key, self._job.digest)
+
+    def _keep(self, key: UnitKey) -> None:
+        self._answered.add(key)
+        self.count += 1
 
     async def trial(self, key: TrialKey, subject: Subject, graders: Sequence[Grader]) -> TrialGrading:
         """See `GradingSource.trial`."""
         unit = self._unit(key)
         if unit is not None and unit.trial_grading is not None:
+            self._keep(key)
             return unit.trial_grading
-        if str(key) in self._poisoned:
+        if unit_name(key) in self._poisoned:
             return not_graded(key, subject, graders, CRASHED_TWICE)
         return await self._source.trial(key, subject, graders)
 
@@ -112,7 +124,8 @@ class Kept(GradingSource):
         """See `GradingSource.comparison`."""
         unit = self._unit(key)
         if unit is not None and unit.comparison_grading is not None:
+            self._keep(key)
             return unit.comparison_grading
-        if str(key) in self._poisoned:
+        if unit_name(key) in self._poisoned:
             return not_compared(key, pair, judges, CRASHED_TWICE)
         return await self._source.comparison(key, pair, judges)

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mst.config.files import write_atomic
-from mst.model.shard import UnitKey
+from mst.model.shard import UnitKey, unit_name
 
 POISONED = "poisoned.json"
 CRASHED_TWICE = "crashed the worker twice"
 
 
 def read_poisoned(results: Path) -> frozenset[str]:
-    """The units that a worker must not start, as their keys' text."""
+    """The units that a worker must not start, by unit name."""
     try:
         return frozenset(json.loads((results / POISONED).read_text()))
     except FileNotFoundError:
@@ -23,4 +23,4 @@ def read_poisoned(results: Path) -> frozenset[str]:
 
 def write_poisoned(results: Path, keys: Iterable[UnitKey]) -> None:
     """Tell the next attempt which units not to start."""
-    write_atomic(results / POISONED, json.dumps(sorted(str(key) for key in keys)).encode())
+    write_atomic(results / POISONED, json.dumps(sorted(unit_name(key) for key in keys)).encode())

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +30,7 @@ PASSED_ON = (
     "MST_HEARTBEAT_S",
 )
 """All that a worker gets of this process's environment: nothing that could hold a secret."""
-STDERR_TAIL_BYTES = 4096
+STDERR_TAIL_BYTES = 16 * 1024
 
 
 class ChildProcess:
@@ -40,7 +39,7 @@ class ChildProcess:
     def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
         self._process = process
         self._mark = mark
-        self._tail: deque[bytes] = deque(maxlen=64)
+        self._tail = bytearray()
         self._sending = threading.Lock()
         self._stderr = threading.Thread(target=self._keep_tail, daemon=True, name="mst-worker-stderr")
         self._stderr.start()
@@ -60,20 +59,23 @@ class ChildProcess:
     def lines(self) -> Iterator[bytes]:
         """See `WorkerProcess.lines`."""
         assert self._process.stdout is not None
-        while line := self._process.stdout.readline(LINE_MAX_BYTES + 1):
-            if len(line) > LINE_MAX_BYTES:
-                raise ValueError(f"the worker sent a line of more than {LINE_MAX_BYTES} bytes")
-            yield line.rstrip(b"\n")
+        with self._process.stdout as stream:
+            while line := stream.readline(LINE_MAX_BYTES + 1):
+                if len(line) > LINE_MAX_BYTES:
+                    raise ValueError(f"the worker sent a line of more than {LINE_MAX_BYTES} bytes")
+                yield line.rstrip(b"\n")
 
     def _keep_tail(self) -> None:
         assert self._process.stderr is not None
-        while piece := self._process.stderr.read1(STDERR_TAIL_BYTES):  # type: ignore[attr-defined]  # BufferedReader
-            self._tail.append(piece)
+        with self._process.stderr as stream:
+            while piece := stream.read1(STDERR_TAIL_BYTES):  # type: ignore[attr-defined]  # a BufferedReader
+                self._tail += piece
+                del self._tail[:-STDERR_TAIL_BYTES]
 
     def stderr_tail(self) -> str:
         """See `WorkerProcess.stderr_tail`."""
         self._stderr.join(timeout=1)
-        return b"".join(self._tail)[-STDERR_TAIL_BYTES:].decode("utf-8", "replace")
+        return bytes(self._tail).decode("utf-8", "replace")
 
     def close_stdin(self) -> None:
         """See `WorkerProcess.close_stdin`."""
@@ -89,8 +91,6 @@ class ChildProcess:
             sweep_leftovers(self._mark)
         self._process.wait()
         self.close_stdin()
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None
         self._stderr.join(timeout=1)
 
     def wait(self, timeout_s: float) -> int | None:
@@ -121,16 +121,10 @@ class ProcessChannel:
 
     def start(self, argv: Sequence[str], *, bundle: Path, results: Path) -> ChildProcess:
         """See `Channel.start`."""
-        shutil.rmtree(self._results, ignore_errors=True)
-        self._results.mkdir(parents=True, mode=0o700)
-        for name in (UNITS, ARTIFACTS):
-            if (results / name).is_dir():
-                shutil.copytree(results / name, self._results / name, copy_function=_link)
-        for path in results.glob("*.json"):
-            shutil.copyfile(path, self._results / path.name)
         mark = new_mark()
         inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
+            self._bring_there(results)
             process = subprocess.Popen(
                 [sys.executable, "-m", "mst", *argv, "--bundle", str(bundle), "--results", str(self._results)],
                 stdin=subprocess.PIPE,
@@ -140,8 +134,17 @@ class ProcessChannel:
                 start_new_session=True,
             )
         except OSError as error:
-            raise RunnerError(f"no shard worker could be started: {error.strerror}") from error
+            raise RunnerError(f"no shard worker could be started: {error}") from error
         return ChildProcess(process, mark)
+
+    def _bring_there(self, results: Path) -> None:
+        shutil.rmtree(self._results, ignore_errors=True)
+        self._results.mkdir(parents=True, mode=0o700)
+        for name in (UNITS, ARTIFACTS):
+            if (results / name).is_dir():
+                shutil.copytree(results / name, self._results / name, copy_function=_link)
+        for path in results.glob("*.json"):
+            shutil.copyfile(path, self._results / path.name)
 
     def get(self, relative: str, into: Path) -> None:
         """See `Channel.get`."""

@@ -11,20 +11,24 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from mst import __version__
-from mst.errors import InfrastructureError, StoreError
+from mst.errors import InfrastructureError, StoreError, VersionMismatch
 from mst.model import shard as wire
 from mst.model.shard import SILENCE_S, UnitKey, WorkerMessage, worker_message
+from mst.process.redact import Redactor
 from mst.shards.contract import Cancel, Channel, LossReason, ShardSpec, UnitDone, WorkerProcess
 
 POLL_S = 0.1
 EXIT_GRACE_S = 10.0
 UNLIMITED_GRACE_S = 24 * 3600.0
+INBOX_LINES = 64
+STDERR_KEPT = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +117,12 @@ class _Session:
         self._handlers = handlers
         self._cancel = cancel
         self._silence_s = silence_s
-        self._inbox: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=1000)
+        self._inbox: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=INBOX_LINES)
+        self._over = False
+        self._redactor = Redactor([])
         self._hello: wire.Hello | None = None
         self._done: wire.Done | None = None
-        self._in_flight: dict[str, UnitKey] = {}
+        self._in_flight: dict[UnitKey, None] = {}
         self._counts: Counter[str] = Counter()
         self._heard = time.monotonic()
         self._kill_at: float | None = None
@@ -132,14 +138,25 @@ class _Session:
             return self._outcome(ended.reason, str(ended))
         except StoreError as error:
             return self._outcome("store", str(error))
+        finally:
+            self._let_reader_go()
 
     def _read(self) -> None:
         try:
             for line in self._process.lines():
                 self._inbox.put(line)
-        except ValueError as error:
+                if self._over:
+                    return
+        except (ValueError, OSError) as error:
             self._inbox.put(error)
         self._inbox.put(None)
+
+    def _let_reader_go(self) -> None:
+        """A reader that waits for room would wait for ever, and keep its pipe open."""
+        self._over = True
+        with suppress(queue.Empty):
+            while True:
+                self._inbox.get_nowait()
 
     def _step(self) -> bool:
         """Handle one line, or the passing of time. Returns whether the worker still talks."""
@@ -147,7 +164,7 @@ class _Session:
         try:
             line = self._inbox.get(timeout=POLL_S)
         except queue.Empty:
-            self._check_time()
+            self._check_silence()
             return True
         self._heard = time.monotonic()
         if line is None:
@@ -156,7 +173,7 @@ class _Session:
             raise _Ended("protocol", str(line))
         if line.startswith(b"{"):
             self._receive(self._parse(line))
-        return True
+        return self._done is None
 
     def _parse(self, line: bytes) -> WorkerMessage:
         try:
@@ -174,26 +191,27 @@ class _Session:
             self._process.send(_line(wire.Cancel(reason=self._cancel.reason, grace_s=grace_s)))
             self._kill_at = until
         self._kill_at = min(self._kill_at, until)
-
-    def _check_time(self) -> None:
-        now = time.monotonic()
-        if self._kill_at is not None and now >= self._kill_at:
+        if time.monotonic() >= self._kill_at:
             raise _Ended("cancelled", self._cancel.reason)
-        if now - self._heard > self._silence_s:
+
+    def _check_silence(self) -> None:
+        if time.monotonic() - self._heard > self._silence_s:
             raise _Ended("silent", f"the worker sent nothing for {self._silence_s:.0f} s; its machine may be gone")
 
     def _receive(self, message: WorkerMessage) -> None:
+        if self._hello is None and not isinstance(message, wire.Hello):
+            raise _Ended("protocol", f"the worker sent {message.type!r} before it said hello")
         match message:
             case wire.Hello():
                 self._greet(message)
             case wire.NeedTokens():
-                self._process.send(_line(wire.Tokens(values=dict(self._handlers.tokens(message.names)))))
+                self._hand_out(message.names)
             case wire.NeedFile():
                 self._bring(message.sha256)
             case wire.Acquire():
                 self._process.send(_line(wire.Granted(key=message.key)))
             case wire.Started():
-                self._in_flight[str(message.key)] = message.key
+                self._in_flight[message.key] = None
                 self._handlers.started(message.key)
             case wire.TrialDone() | wire.Graded():
                 self._take(message)
@@ -201,7 +219,7 @@ class _Session:
                 self._done = message
                 self._process.close_stdin()
             case wire.Refused():
-                reason: LossReason = "version" if "install the same version" in message.reason else "refused"
+                reason: LossReason = "version" if message.code == VersionMismatch.code else "refused"
                 raise _Ended(reason, message.reason)
             case wire.Heartbeat() | wire.UsageReport():
                 return
@@ -213,6 +231,11 @@ class _Session:
             raise _Ended("version", f"the worker has mst {hello.mst}, the coordinator {__version__}")
         self._hello = hello
         self._handlers.hello(hello)
+
+    def _hand_out(self, names: Sequence[str]) -> None:
+        values = dict(self._handlers.tokens(names))
+        self._redactor = Redactor(values.values())
+        self._process.send(_line(wire.Tokens(values=values)))
 
     def _bring(self, sha256: str) -> None:
         try:
@@ -235,7 +258,7 @@ class _Session:
         passed = message.passed if isinstance(message, wire.Graded) else None
         done = UnitDone(shard=self._spec.index, key=message.key, status=message.status, passed=passed)
         self._handlers.unit(done, paths[::-1])
-        self._in_flight.pop(str(message.key), None)
+        self._in_flight.pop(message.key, None)
         self._counts[message.status] += 1
 
     def _bring_back(self, relative: str, target: Path) -> None:
@@ -248,10 +271,14 @@ class _Session:
         code = self._process.wait(EXIT_GRACE_S)
         if self._done is not None:
             # a forced exit after done is no failure: all that was announced is here
-            return ("cancelled", self._cancel.reason) if self._cancel.is_set() else (None, None)
+            if self._cancel.is_set():
+                return "cancelled", self._cancel.reason
+            if self._done.cancelled:
+                return "lost", f"the worker was told by its machine to stop, {self._done.cancelled} units before the end"
+            return None, None
         if self._cancel.is_set():
             return "cancelled", self._cancel.reason
-        tail = self._process.stderr_tail().strip()
+        tail = self._redactor.text(self._process.stderr_tail().strip())[-STDERR_KEPT:]
         detail = f"the worker exited early (code {code})" + (f": {tail}" if tail else "")
         return ("out_of_memory" if code == -9 and _looks_oom(tail) else "exited"), detail
 
@@ -259,10 +286,10 @@ class _Session:
         return AttemptOutcome(
             ok=reason is None,
             reason=reason,
-            detail=detail,
+            detail=None if detail is None else self._redactor.text(detail),
             counts=dict(self._counts),
             hello=self._hello,
-            in_flight=tuple(self._in_flight.values()),
+            in_flight=tuple(self._in_flight),
             finished=sum(self._counts.values()),
         )
 

@@ -30,7 +30,7 @@ class Wire:
         sys.stdout.flush()
         private = os.dup(1)
         os.dup2(2, 1)
-        return cls(os.fdopen(private, "wb", buffering=0))
+        return cls(os.fdopen(private, "wb"))
 
     def send(self, message: Model) -> None:
         """Write one message. Silent when the supervisor is gone: end of stdin tells the worker so."""
@@ -39,6 +39,7 @@ class Wire:
         with self._lock:
             try:
                 self._stream.write(line)
+                self._stream.flush()
             except (BrokenPipeError, ValueError):
                 return
 

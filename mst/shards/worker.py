@@ -15,12 +15,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mst import __version__
 from mst.config.registry import plugin_versions
-from mst.errors import MstError
+from mst.errors import InfrastructureError, MstError, UsageError, VersionMismatch
 from mst.model.shard import (
     HEARTBEAT_S,
     Cancel,
@@ -34,6 +35,7 @@ from mst.model.shard import (
     Tokens,
     Work,
 )
+from mst.process.group import MARK, marked
 from mst.process.redact import Redactor
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import collect_units
@@ -63,11 +65,19 @@ def run_worker(work: Work, bundle: Path, results: Path, *, digest: str, attempt:
         found = Bundle(bundle)
         _check(found, work)
     except MstError as error:
-        wire.send(Refused(reason=str(error), code=error.code))
-        return EXIT_REFUSED
+        return _give_up(wire, error, Redactor([]))
     with tempfile.TemporaryDirectory(prefix="mst-shard-") as scratch:
         session = _Session(wire, found, results, Path(scratch), digest=digest, attempt=attempt)
         return asyncio.run(session.run(work))
+
+
+def _give_up(wire: Wire, error: MstError, redactor: Redactor) -> int:
+    """Say why this worker ends early. Only what no other machine would do better is a refusal."""
+    if isinstance(error, InfrastructureError):
+        sys.stderr.write(redactor.text(str(error)) + "\n")
+        return error.exit_code
+    wire.send(Refused(reason=redactor.text(str(error)), code=error.code))
+    return EXIT_REFUSED
 
 
 def hello() -> Hello:
@@ -85,15 +95,27 @@ def hello() -> Hello:
 def _check(bundle: Bundle, work: Work) -> None:
     record = bundle.record
     if record.work != work:
-        raise MstError(f"this bundle is for {record.work}, not for {work}")
+        raise UsageError(f"this bundle is for {record.work}, not for {work}")
     if record.mst != __version__:
-        raise MstError(
+        raise VersionMismatch(
             f"the coordinator has mst {record.mst}, this worker has {__version__}; install the same version on both"
         )
     ours = plugin_versions(record.plan.plugins)
     for name, version in record.plugins.items():
         if ours.get(name) != version:
-            raise MstError(f"the coordinator has {name} {version}, this worker has {ours.get(name) or 'none'}")
+            raise VersionMismatch(
+                f"the coordinator has {name} {version}, this worker has {ours.get(name) or 'none'}; "
+                "install the same version on both"
+            )
+
+
+def kill_own_programs() -> None:
+    """Kill everything that this process started and that is still alive, as far as it can be found."""
+    own = os.environ.get(MARK)
+    for pid in marked(own) if own else []:
+        if pid != os.getpid():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
 class _Session:
@@ -137,9 +159,7 @@ class _Session:
             job = self._job(secrets, tally)
             await (grade_units(job) if work == "grade" else collect_units(job))
         except MstError as error:
-            redactor = job.redactor if job is not None else Redactor([])
-            self._wire.send(Refused(reason=redactor.text(str(error)), code=error.code))
-            return EXIT_REFUSED
+            return _give_up(self._wire, error, job.redactor if job is not None else Redactor([]))
         except asyncio.CancelledError:
             if self._orphaned:
                 return EXIT_ORPHANED
@@ -169,14 +189,18 @@ class _Session:
 
     def _listen(self) -> None:
         def told(message: SupervisorMessage) -> None:
-            self._loop.call_soon_threadsafe(self._receive, message)
+            # RuntimeError: the loop has ended, so nobody needs the message any more
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._receive, message)
 
         def ended() -> None:
             if self._ended.is_set():
                 return
-            self._loop.call_soon_threadsafe(self._orphan)
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._orphan)
             # a grader that holds the interpreter must not keep an orphan alive
             if not self._ended.wait(ORPHAN_GRACE_S):
+                kill_own_programs()
                 os._exit(EXIT_ORPHANED)
 
         read_messages(sys.stdin.buffer, told, ended)

@@ -1,0 +1,58 @@
+"""`mst worker`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(name="worker")
+@click.option("--trusted", is_flag=True, help="Run shards as plain processes of this user: only where everyone who may "
+              "sign for the fleet may run code here.")  # fmt: skip
+@click.option("--work", type=click.Choice(["collect", "grade"]), multiple=True, help="Only this kind of work.")
+@click.option("--class", "worker_class", default=None, help="Class of this worker; part of its queues' names.")
+@click.option("--slots", type=click.IntRange(1, 64), default=1, show_default=True, help="Shards at a time.")
+@click.option("--name", default=None, help="Name in the fleet; host name and process ID by default.")
+@click.option(
+    "--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO", show_default=True
+)
+@click.option("--with-stdin", is_flag=True, hidden=True, help="End at once when stdin closes.")
+@click.option("--janitor-every", type=float, default=10.0, hidden=True)
+@click.option("--settle", type=float, default=120.0, hidden=True)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    trusted: bool,
+    work: tuple[str, ...],
+    worker_class: str | None,
+    slots: int,
+    name: str | None,
+    log_level: str,
+    with_stdin: bool,
+    janitor_every: float,
+    settle: float,
+) -> None:
+    r"""Run a Celery worker with the settings that shards need.
+
+    Reads MST_BROKER_URL, MST_STORE, MST_FLEET_KEY_FILE and MST_TRUSTED_SIGNERS_FILE from the environment.
+
+    \b
+    mst worker --trusted
+    mst worker --trusted --work grade --slots 4
+    """
+    from mst.config.settings import Settings
+    from mst.fleet.worker import WorkerOptions, run_worker
+
+    options = WorkerOptions(
+        works=work or ("collect", "grade"),  # type: ignore[arg-type]  # click checked the values
+        worker_class=worker_class,
+        slots=slots,
+        name=name,
+        trusted=trusted,
+        with_stdin=with_stdin,
+        log_level=log_level,
+        janitor_every_s=janitor_every,
+        settle_s=settle,
+    )
+    ctx.exit(run_worker(options, Settings.from_environment()))

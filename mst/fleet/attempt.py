@@ -1,0 +1,229 @@
+"""One attempt at a shard on a worker: bundle, takeover, secrets, supervision, uploads, manifest."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from mst import __version__
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, RefusedError, StoreError
+from mst.fleet.adoption import Adopted, adoptable, bring
+from mst.fleet.delivery import Delivery
+from mst.fleet.grants import GrantTarget, open_grant
+from mst.fleet.host import Host
+from mst.fleet.lease import Lease
+from mst.fleet.ledger_keys import unit_token
+from mst.model.fleet import Envelope
+from mst.model.manifest import ManifestFile, ShardManifest
+from mst.model.shard import Hello, UnitKey, unit_name
+from mst.shards.archive import unpack
+from mst.shards.bundle import Bundle
+from mst.shards.collecting import planned_trials
+from mst.shards.contract import ShardSpec
+from mst.shards.coordinate import planned_units
+from mst.shards.poison import write_poisoned
+from mst.shards.process_channel import ProcessChannel
+from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
+from mst.shards.units import UNITS
+from mst.store.commit import commit_shard
+from mst.store.layout import ShardKeys
+from mst.store.uri import key_of
+
+How = Literal["committed", "lost", "failed", "cancelled", "given_back"]
+GIVEN_BACK = {
+    "exited": "crashed",
+    "silent": "silence",
+    "out_of_memory": "out_of_memory",
+    "protocol": "protocol",
+    "no_machine": "no_machine",
+    "lost": "crashed",
+    "store": "store",
+    "cancelled": "drain",
+}
+"""The ledger's word for why a shard is given back, by the supervisor's reason."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended.
+
+    Attributes:
+        detail: why, in words.
+        word: for `given_back`, the ledger's word for it.
+        units: durable units of the shard.
+    """
+
+    how: How
+    detail: str | None = None
+    word: str = ""
+    units: int = 0
+
+
+class Attempt:
+    """One attempt. `run` leaves no file behind."""
+
+    def __init__(self, host: Host, envelope: Envelope, keys: ShardKeys, attempt_id: str, poison: Sequence[str]) -> None:
+        self._host = host
+        self._envelope = envelope
+        self._keys = keys
+        self._id = attempt_id
+        self._poison = frozenset(poison)
+        self._hello: Hello | None = None
+        self._started_at = datetime.now(UTC)
+
+    def run(self) -> Ended:
+        """Work through the shard as far as it goes. Blocks for as long as that takes."""
+        folder = Path(tempfile.mkdtemp(prefix=f"shard-{self._envelope.shard}-", dir=self._host.scratch))
+        lease = Lease(
+            self._host.ledger,
+            self._envelope.ref,
+            self._id,
+            ttl_s=self._envelope.limits.lease_ttl_s,
+            draining=self._host.draining,
+        )
+        try:
+            with lease:
+                self._host.ledger.start(self._envelope.ref, self._id)
+                return self._run(folder, lease)
+        except (RefusedError, CorruptFile, DigestMismatch, ObjectMissing) as error:
+            return Ended("failed", str(error))
+        except StoreError as error:
+            return Ended("given_back", str(error), word="store")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _run(self, folder: Path, lease: Lease) -> Ended:
+        spec = self._fetch_bundle(folder)
+        values = self._open_secrets(spec.secrets)
+        adopted = adoptable(self._host.store, self._keys, spec.planned, spec.digest)
+        bring(self._host.store, adopted, spec.results)
+        self._write_poisoned(spec)
+        delivery = Delivery(
+            self._host.store, self._keys, self._host.ledger, self._envelope.ref, self._id, done=len(adopted)
+        )
+        if len(adopted) == len(spec.planned):
+            return self._commit(spec, adopted, {})
+        with delivery:
+            outcome = self._supervise(spec, folder, delivery, lease, values)
+        if lease.why == "lost":
+            return Ended("lost", lease.cancel.reason)
+        if self._is_whole(spec, adopted, delivery):
+            return self._commit(spec, adopted, delivery.files)
+        return self._unfinished(outcome, delivery, lease)
+
+    def _fetch_bundle(self, folder: Path) -> ShardSpec:
+        envelope = self._envelope
+        archive = folder / "bundle.tar.zst"
+        found = self._host.store.get_to(key_of(self._host.store, envelope.bundle_uri), archive)
+        if found.sha256 != envelope.bundle_sha256:
+            raise DigestMismatch(f"{envelope.bundle_uri}: its bytes are not those that the envelope names")
+        unpack(archive, folder / "bundle", self._host.caps)
+        archive.unlink()
+        bundle = Bundle(folder / "bundle")
+        record = bundle.record
+        if (record.run_id, record.shard, record.work) != (envelope.run_id, envelope.shard, envelope.work):
+            raise RefusedError(f"{envelope.bundle_uri}: this is another shard's bundle")
+        return ShardSpec(
+            work=envelope.work,
+            run_id=envelope.run_id,
+            eval_name=envelope.eval_name,
+            dispatch=envelope.dispatch,
+            index=envelope.shard,
+            count=envelope.count,
+            bundle=folder / "bundle",
+            digest=envelope.bundle_digest,
+            planned=_planned(bundle),
+            results=folder / "results",
+            secrets=record.secrets,
+        )
+
+    def _open_secrets(self, names: Sequence[str]) -> Mapping[str, str]:
+        envelope = self._envelope
+        if not names or envelope.grant_slot is None:
+            return {}
+        target = GrantTarget(envelope.run_id, envelope.dispatch, envelope.work, envelope.eval_name)
+        found = self._host.grants.newest(target, self._host.verifier)
+        if found is None:
+            raise RefusedError(f"no grant of secrets with a good signature is in {target.slot}")
+        opened = open_grant(*found, self._host.fleet_key, now=datetime.now(UTC))
+        return {name: opened.values[name] for name in names if name in opened.values}
+
+    def _write_poisoned(self, spec: ShardSpec) -> None:
+        spec.results.mkdir(parents=True, exist_ok=True)
+        poisoned = [key for key in spec.planned if unit_token(key.to_dict()) in self._poison]
+        if poisoned:
+            write_poisoned(spec.results, poisoned)
+
+    def _supervise(
+        self, spec: ShardSpec, folder: Path, delivery: Delivery, lease: Lease, values: Mapping[str, str]
+    ) -> AttemptOutcome:
+        channel = ProcessChannel(folder / "worker", environment={"MST_MACHINE_ID": self._host.name})
+        handlers = Handlers(
+            unit=delivery.take,
+            tokens=lambda names: {name: values[name] for name in names if name in values},
+            started=delivery.started,
+            hello=self._greet,
+        )
+        try:
+            return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
+        finally:
+            channel.close()
+
+    def _greet(self, hello: Hello) -> None:
+        self._hello = hello
+
+    def _is_whole(self, spec: ShardSpec, adopted: Mapping[UnitKey, Adopted], delivery: Delivery) -> bool:
+        mine = delivery.files
+        return all(key in adopted or f"{UNITS}/{unit_name(key)}" in mine for key in spec.planned)
+
+    def _commit(self, spec: ShardSpec, adopted: Mapping[UnitKey, Adopted], mine: Mapping[str, ManifestFile]) -> Ended:
+        files = {file.path: file for one in adopted.values() for file in one.files} | dict(mine)
+        manifest = ShardManifest(
+            eval_name=spec.eval_name,
+            run_id=spec.run_id,
+            dispatch=spec.dispatch,
+            shard=spec.index,
+            bundle_digest=spec.digest,
+            author=self._id,
+            attempts=sorted({one.attempt for one in adopted.values()} | ({self._id} if mine else set())),
+            created_at=datetime.now(UTC),
+            complete=True,
+            counts={"units": len(spec.planned)},
+            machine=self._machine(),
+            versions={"mst": __version__},
+            files=[files[path] for path in sorted(files)],
+        )
+        how = commit_shard(self._host.store, manifest)
+        detail = "another attempt was first" if how == "fenced" else None
+        return Ended("committed", detail, units=len(spec.planned))
+
+    def _machine(self) -> dict[str, str]:
+        found = {
+            "id": self._host.name,
+            "startedAt": self._started_at.isoformat(),
+            "endedAt": datetime.now(UTC).isoformat(),
+        }
+        return found | ({"image": self._hello.image} if self._hello is not None and self._hello.image else {})
+
+    def _unfinished(self, outcome: AttemptOutcome, delivery: Delivery, lease: Lease) -> Ended:
+        if delivery.error is not None:
+            return Ended("given_back", str(delivery.error), word="store")
+        if lease.why == "cancelled":
+            return Ended("cancelled", lease.cancel.reason)
+        if outcome.reason in ("refused", "version"):
+            return Ended("failed", outcome.detail)
+        word = GIVEN_BACK[outcome.reason] if outcome.reason is not None else "incomplete"
+        return Ended("given_back", outcome.detail, word=word)
+
+
+def _planned(bundle: Bundle) -> list[UnitKey]:
+    """The units that the coordinator planned, by the same rule."""
+    if bundle.record.work == "collect":
+        return list(planned_trials(bundle))
+    plan = bundle.record.plan
+    return [key for case in bundle.cases for key in planned_units(plan, case, bundle.variants, bundle)]

@@ -1,0 +1,154 @@
+"""A whole fleet on this machine for the time of one command: a broker, keys, and a few workers. Same code as a real one.
+
+All of it ends with the coordinator, however that ends: the broker watches its parent, the workers their stdin.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mst.errors import BrokerError, RunnerError
+from mst.fleet.connect import BROKER_ENV, connect
+from mst.fleet.embedded import EmbeddedBroker
+from mst.fleet.keys import KeyFiles, keygen
+from mst.fleet.presence import Presence
+from mst.shards.process_channel import PASSED_ON
+
+START_S = 60.0
+STOP_S = 15.0
+WATCH_S = 0.2
+LOG_TAIL_BYTES = 2000
+RESTARTS = 20
+"""Workers that may be started in place of dead ones, in all."""
+
+Died = Callable[[str], None]
+
+
+class EmbeddedFleet:
+    """A running embedded fleet.
+
+    Attributes:
+        broker: its broker.
+        keys: signing key and fleet key, in the broker's private folder.
+    """
+
+    def __init__(self, *, store_uri: str, workers: int, queue: str, logs: Path) -> None:
+        """Start everything and wait until a worker serves the queue.
+
+        Args:
+            store_uri: where dispatches go.
+            workers: how many worker processes.
+            queue: that must be served.
+            logs: folder for the workers' logs.
+
+        Raises:
+            UsageError, BrokerError: no broker, see `EmbeddedBroker.start`.
+            RunnerError: no worker came up; the message has the end of its log.
+        """
+        self._store_uri = store_uri
+        self._queue = queue
+        self._logs = logs
+        self._ended = threading.Event()
+        self._died: Died = lambda _name: None
+        self._restarts = 0
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.broker = EmbeddedBroker.start()
+        try:
+            self.keys: KeyFiles = keygen(self.broker.folder / "keys", evals=["*"], queues=["*"], now=datetime.now(UTC))
+            self._client = connect(self.broker.url)
+            for _ in range(workers):
+                self._start_worker()
+            self._wait_for_workers()
+        except BaseException:
+            self.stop()
+            raise
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name="mst-fleet")
+        self._watcher.start()
+
+    def environ(self) -> Mapping[str, str]:
+        """What points a coordinator or worker at this fleet."""
+        return {BROKER_ENV: self.broker.url, "MST_STORE": self._store_uri, **self.keys.environ()}
+
+    def when_worker_dies(self, died: Died) -> None:
+        """Be told the names of workers that end by themselves; each is replaced."""
+        self._died = died
+
+    def worker_pids(self) -> list[int]:
+        """Process IDs of the workers."""
+        return [process.pid for process in self._workers.values()]
+
+    def stop(self) -> None:
+        """End workers and broker, and wait for them. Safe to call twice."""
+        self._ended.set()
+        for process in self._workers.values():
+            process.terminate()
+        deadline = time.monotonic() + STOP_S
+        for process in self._workers.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdin is not None:
+                with suppress(OSError):
+                    process.stdin.close()
+        self._workers.clear()
+        if getattr(self, "_client", None) is not None:
+            self._client.close()
+        self.broker.stop()
+
+    def _start_worker(self) -> None:
+        name = f"embedded-{secrets.token_hex(3)}"
+        inherited = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
+        log = (self._logs / f"{name}.log").open("ab")
+        try:
+            self._workers[name] = subprocess.Popen(
+                [
+                    sys.executable, "-m", "mst", "worker", "--trusted", "--with-stdin", "--name", name,
+                    "--janitor-every", "0.5", "--settle", "1",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**inherited, **self.environ()},
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            log.close()
+
+    def _wait_for_workers(self) -> None:
+        presence = Presence(self._client)
+        deadline = time.monotonic() + START_S
+        while not presence.workers(self._queue):
+            ended = [name for name, process in self._workers.items() if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                name = ended[0] if ended else next(iter(self._workers))
+                raise RunnerError(f"no embedded worker came up: {self._log_tail(name)}")
+            self._ended.wait(0.05)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(WATCH_S):
+            for name, process in list(self._workers.items()):
+                if process.poll() is None:
+                    continue
+                del self._workers[name]
+                with suppress(BrokerError):
+                    self._died(name)
+                if self._restarts < RESTARTS and not self._ended.is_set():
+                    self._restarts += 1
+                    self._start_worker()
+
+    def _log_tail(self, name: str) -> str:
+        path = self._logs / f"{name}.log"
+        lines = path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "its log is empty"

@@ -1,0 +1,96 @@
+"""What a worker process has while it serves shards: its keys, its store, its ledger, and how it sends a shard again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.grants import GrantSlots
+from mst.fleet.keys import FleetKey
+from mst.fleet.ledger import Ledger
+from mst.fleet.signing import Verifier
+from mst.model.fleet import Envelope, Hint, Message, Signed
+from mst.shards.archive import Caps
+from mst.store.contract import Store
+
+Send = Callable[[Message, str, str], None]
+"""Puts a message on a queue, under a task ID."""
+
+PUBLISH_LIMIT = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """A worker's means. Shared by all its slots; everything in it is thread-safe.
+
+    Attributes:
+        name: of the worker, unique in the fleet.
+        queues: that it serves; an envelope for another one is refused.
+        scratch: private folder (0700) for the shards' files.
+        store_uri: where bundles and results must lie.
+        send: sends a shard out again.
+        draining: set when no further unit should start.
+        caps: what it accepts of a bundle.
+        silence_s: how long a shard worker may say nothing.
+    """
+
+    name: str
+    queues: frozenset[str]
+    scratch: Path
+    store: Store
+    store_uri: str
+    verifier: Verifier
+    fleet_key: FleetKey = field(repr=False)
+    ledger: Ledger
+    book: DispatchBook
+    grants: GrantSlots
+    send: Send
+    draining: threading.Event = field(default_factory=threading.Event)
+    caps: Caps = field(default_factory=Caps)
+    silence_s: float = 60.0
+
+
+def send_shard(send: Send, ledger: Ledger, signed: Signed, envelope: Envelope, attempt: int) -> None:
+    """Put a shard's message on its queue and note that it was sent.
+
+    Args:
+        attempt: number of the attempt that the message is meant to start; only a hint.
+    """
+    message = Message(envelope=signed, hint=Hint(attempt=attempt))
+    send(message, envelope.queue, f"{envelope.ref}.a{attempt}")
+    ledger.mark_sent(envelope.ref)
+
+
+def celery_sender(app: object) -> Send:
+    """A `Send` through a Celery application.
+
+    The task's name in Flower and in metric labels stays low-cardinality; run, shard and attempt are in its ID and its
+    shown arguments. The real arguments hold references, digests and a signature, and no content.
+    """
+
+    def send(message: Message, queue: str, task_id: str) -> None:
+        payload = message.envelope.payload
+        shown = f"<{payload['runId']} {payload['dispatch']} shard {payload['shard']} attempt {message.hint.attempt}>"
+        app.send_task(  # type: ignore[attr-defined]  # a Celery application; the library is untyped
+            "mst.shard",
+            args=[message.to_dict()],
+            queue=queue,
+            task_id=task_id,
+            shadow=f"{payload['work']}:{payload['evalName']}"[:PUBLISH_LIMIT],
+            argsrepr=shown,
+            kwargsrepr="",
+        )
+
+    return send
+
+
+LEASE_PARTS = 4
+"""A lease is renewed this often within its life."""
+
+
+def renewal_s(lease_ttl_s: float) -> float:
+    """How long to wait between renewals."""
+    return lease_ttl_s / LEASE_PARTS

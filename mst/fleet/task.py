@@ -1,0 +1,116 @@
+"""The body of the one Celery task: from a message to a committed shard, or to a shard that somebody else can go on with.
+
+    verify -> still open? -> acquire -> bundle -> units of earlier attempts -> secrets -> supervise -> manifest -> finish
+
+Every step may happen twice, late or never. What is dropped here is sent again by a janitor when it still matters.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import structlog
+
+from mst import __version__
+from mst.errors import BrokerError, InfrastructureError, MstError, RefusedError, StoreError
+from mst.fleet.adoption import attempts_in
+from mst.fleet.attempt import Attempt, Ended
+from mst.fleet.host import Host, send_shard
+from mst.fleet.ledger_states import BACKS_OFF
+from mst.fleet.signing import check_places
+from mst.model.fleet import Envelope, Message, Signed
+from mst.store.commit import read_shard
+from mst.store.layout import RunKeys, ShardKeys
+
+log = structlog.get_logger(__name__)
+
+Seen = Literal["committed", "closed", "exhausted", "open"]
+
+
+def handle(host: Host, raw: Mapping[str, Any]) -> None:
+    """Handle one message. Never raises for what a message or a machine does: a task's traceback helps nobody."""
+    try:
+        message = Message.model_validate(raw)
+        envelope = host.verifier.envelope(message.envelope, queues=host.queues, now=datetime.now(UTC))
+        check_places(envelope, host.store_uri)
+        if envelope.mst != __version__:
+            raise RefusedError(f"the coordinator has mst {envelope.mst}, this worker has {__version__}")
+    except (MstError, ValueError) as error:
+        log.warning("message_refused", worker=host.name, reason=str(error)[:500])
+        return
+    with structlog.contextvars.bound_contextvars(
+        run_id=envelope.run_id, dispatch=envelope.dispatch, shard=envelope.shard, worker=host.name
+    ):
+        try:
+            _work(host, envelope, message.envelope)
+        except (BrokerError, StoreError) as error:
+            # the lease ends by itself, and a janitor sends the shard again
+            log.warning("shard_left", reason=str(error)[:500])
+
+
+def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
+    keys = shard_keys(envelope)
+    seen = look(host, envelope, keys)
+    if seen != "open":
+        log.info("shard_over", seen=seen)
+        return
+    outcome = host.ledger.acquire(envelope.ref, secrets.token_hex(8), worker=host.name)
+    if outcome.answer != "granted":
+        if outcome.why in ("past_limit", "deadline") and look(host, envelope, keys) == "open":
+            host.ledger.give_up(envelope.ref)
+        log.info("shard_not_granted", answer=outcome.answer, why=outcome.why)
+        return
+    log.info("shard_granted", attempt=outcome.attempt_id)
+    ended = Attempt(host, envelope, keys, outcome.attempt_id, outcome.poison).run()
+    log.info("attempt_ended", attempt=outcome.attempt_id, how=ended.how, detail=(ended.detail or "")[:500])
+    settle(host, envelope, signed, outcome.attempt_id, ended)
+
+
+def shard_keys(envelope: Envelope) -> ShardKeys:
+    """Where an envelope's shard lies in the store."""
+    return RunKeys(envelope.eval_name, envelope.run_id).dispatch(envelope.dispatch).shard(envelope.shard)
+
+
+def look(host: Host, envelope: Envelope, keys: ShardKeys) -> Seen:
+    """What the store says of a shard, before anything is granted or opened: replay is bounded by it."""
+    if read_shard(host.store, keys) is not None:
+        host.ledger.mark_committed(envelope.ref, done=0)
+        return "committed"
+    if host.store.head(keys.dispatch.closed) is not None:
+        return "closed"
+    if len(attempts_in(host.store, keys)) > envelope.limits.attempts:
+        host.ledger.give_up(envelope.ref)
+        return "exhausted"
+    return "open"
+
+
+def settle(host: Host, envelope: Envelope, signed: Signed, attempt_id: str, ended: Ended) -> None:
+    """Tell the ledger how an attempt ended, and send the shard again when another attempt may help."""
+    ref = envelope.ref
+    match ended.how:
+        case "committed":
+            host.ledger.mark_committed(ref, done=ended.units)
+        case "lost":
+            return
+        case "failed":
+            host.ledger.finish(ref, attempt_id, "failed", _short(ended.detail))
+        case "cancelled":
+            host.ledger.finish(ref, attempt_id, "cancelled", _short(ended.detail))
+        case "given_back":
+            given = host.ledger.give_back(ref, attempt_id, ended.word)
+            if given.answer == "yes" and ended.word not in BACKS_OFF:
+                _send_again(host, envelope, signed, attempt_id)
+
+
+def _send_again(host: Host, envelope: Envelope, signed: Signed, attempt_id: str) -> None:
+    try:
+        send_shard(host.send, host.ledger, signed, envelope, int(attempt_id.partition("-")[0]) + 1)
+    except InfrastructureError as error:
+        log.warning("shard_not_sent", reason=str(error)[:500])
+
+
+def _short(detail: str | None) -> str:
+    return (detail or "").splitlines()[0][:200] if detail else ""

@@ -1,0 +1,229 @@
+"""A worker process: Celery with the settings that shards need, a live key for each queue, and a janitor."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from mst import __version__
+from mst.config.settings import Settings
+from mst.errors import BrokerError, UsageError
+from mst.fleet.app import CeleryApp, make_app, worker_argv
+from mst.fleet.broker_check import check_broker
+from mst.fleet.connect import connect
+from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.extras import need
+from mst.fleet.grants import GrantSlots
+from mst.fleet.host import Host, celery_sender
+from mst.fleet.janitor import Janitor
+from mst.fleet.keys import load_fleet_key
+from mst.fleet.ledger import Ledger
+from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.presence import Presence
+from mst.fleet.queues import queue_name
+from mst.fleet.signing import Verifier
+from mst.fleet.task import handle
+from mst.model.shard import Work
+from mst.store.uri import open_store
+
+PRESENT_S = 30.0
+STORE_PATIENCE_S = 3600.0
+EXIT_ORPHANED = 70
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """How a worker is started.
+
+    Attributes:
+        works: kinds of work that it takes.
+        slots: shards at a time.
+        trusted: shards run as plain processes of this user; without isolation only a trusted fleet may.
+        with_stdin: end at once when stdin closes, as an embedded worker does with its coordinator.
+        janitor_every_s, settle_s: see `Janitor`.
+    """
+
+    works: Sequence[Work] = ("collect", "grade")
+    worker_class: str | None = None
+    slots: int = 1
+    name: str | None = None
+    trusted: bool = False
+    with_stdin: bool = False
+    log_level: str = "INFO"
+    janitor_every_s: float = 10.0
+    settle_s: float = 120.0
+
+    def queues(self) -> list[str]:
+        """The queues that it serves: of this version only, so that no other version's message is taken."""
+        return [queue_name(work, mst_version=__version__, worker_class=self.worker_class) for work in self.works]
+
+
+def run_worker(options: WorkerOptions, settings: Settings) -> int:
+    """Serve shards until asked to end; returns the exit code. Owns the process.
+
+    The first SIGTERM lets the units under way finish and gives their shards back; a second one ends at once.
+
+    Raises:
+        UsageError: a setting is missing, or the fleet is not trusted.
+        BrokerError: the broker is unreachable or unfit.
+    """
+    broker_url, store_uri = _required(options, settings)
+    for warning in check_broker(broker_url).warnings:
+        log.warning("broker", warning=warning)
+    os.umask(0o077)
+    configure_logging(options.log_level)
+    need("celery")
+    name = options.name or f"{socket.gethostname()}-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="mst-worker-") as scratch:
+        app, host, presence = _host(options, settings, broker_url, store_uri, name, Path(scratch))
+        janitor = Janitor(
+            owner=name,
+            book=host.book,
+            ledger=host.ledger,
+            presence=presence,
+            store=host.store,
+            send=host.send,
+            every_s=options.janitor_every_s,
+            settle_s=options.settle_s,
+        )
+        here = _Here(presence, name, options.queues())
+        _drain_on_shutdown(host, here)
+        if options.with_stdin:
+            threading.Thread(target=_end_with_stdin, daemon=True, name="mst-stdin").start()
+        here.start()
+        janitor.start()
+        try:
+            return _serve(app, options, name)
+        finally:
+            here.stop()
+            janitor.stop()
+
+
+def _required(options: WorkerOptions, settings: Settings) -> tuple[str, str]:
+    if not options.trusted:
+        raise UsageError(
+            "shards run here as plain processes, which see this machine: start with --trusted where everyone who may "
+            "sign for the fleet may also run code on its workers"
+        )
+    if settings.broker_url is None:
+        raise UsageError("MST_BROKER_URL is not set: it names the broker, as redis://:PASSWORD@HOST:6379/0")
+    if settings.store is None:
+        raise UsageError("MST_STORE is not set: it names the result store, as s3://BUCKET/PREFIX or file:PATH")
+    if settings.fleet_key_file is None:
+        raise UsageError("MST_FLEET_KEY_FILE is not set: it names the fleet's private key ('mst fleet keygen')")
+    if settings.trusted_signers_file is None:
+        raise UsageError("MST_TRUSTED_SIGNERS_FILE is not set: it names the signers to accept ('mst fleet keygen')")
+    return settings.broker_url, settings.store
+
+
+def _host(
+    options: WorkerOptions, settings: Settings, broker_url: str, store_uri: str, name: str, scratch: Path
+) -> tuple[CeleryApp, Host, Presence]:
+    assert settings.fleet_key_file is not None
+    assert settings.trusted_signers_file is not None
+    client = connect(broker_url)
+    store = open_store(store_uri, patience_s=STORE_PATIENCE_S)
+    sender = make_app(broker_url)
+    host = Host(
+        name=name,
+        queues=frozenset(options.queues()),
+        scratch=scratch,
+        store=store,
+        store_uri=store.uri,
+        verifier=Verifier.from_file(settings.trusted_signers_file),
+        fleet_key=load_fleet_key(settings.fleet_key_file),
+        ledger=Ledger(client),
+        book=DispatchBook(client),
+        grants=GrantSlots(client, DEFAULT_PREFIX),
+        send=celery_sender(sender),
+    )
+    app = make_app(broker_url, task=lambda raw: handle(host, raw))
+    return app, host, Presence(client)
+
+
+def _serve(app: CeleryApp, options: WorkerOptions, name: str) -> int:
+    argv = worker_argv(queues=options.queues(), slots=options.slots, name=name, log_level=options.log_level)
+    try:
+        app.worker_main(argv)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
+
+
+class _Here:
+    """Keeps the live keys of a worker's queues."""
+
+    def __init__(self, presence: Presence, name: str, queues: Sequence[str]) -> None:
+        self._presence = presence
+        self._name = name
+        self._queues = queues
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True, name="mst-present")
+
+    def start(self) -> None:
+        self._announce()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say that no more shards are taken. Safe to call twice."""
+        self._ended.set()
+        for queue in self._queues:
+            try:
+                self._presence.leave(self._name, queue)
+            except BrokerError:
+                return
+
+    def _keep(self) -> None:
+        while not self._ended.wait(PRESENT_S / 3):
+            self._announce()
+
+    def _announce(self) -> None:
+        for queue in self._queues:
+            try:
+                self._presence.announce(self._name, queue, ttl_s=PRESENT_S)
+            except BrokerError as error:
+                log.warning("not_announced", reason=str(error)[:300])
+                return
+
+
+def _drain_on_shutdown(host: Host, here: _Here) -> None:
+    signals = need("celery.signals")
+
+    def shutting_down(**_given: object) -> None:
+        host.draining.set()
+        here.stop()
+
+    signals.worker_shutting_down.connect(shutting_down, weak=False)
+
+
+def _end_with_stdin() -> None:
+    # os.read: buffered reads of stdin hold a lock that the interpreter needs at its end
+    while os.read(0, 1024):
+        continue
+    os._exit(EXIT_ORPHANED)
+
+
+def configure_logging(level: str) -> None:
+    """JSON lines on stderr: events with bound run, shard and attempt, as workers and services write them."""
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

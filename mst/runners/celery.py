@@ -1,0 +1,292 @@
+"""The `celery` runner: each shard on a Celery worker, of a fleet or of one that is started for this command."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field
+
+from mst import __version__
+from mst.config.settings import Settings
+from mst.errors import BrokerError, ObjectMissing, UsageError
+from mst.fleet.adoption import bring_manifest
+from mst.fleet.app import make_app
+from mst.fleet.broker_check import check_broker
+from mst.fleet.closing import close_dispatch, is_closed
+from mst.fleet.connect import connect, without_password
+from mst.fleet.dispatch import Desk, Sent, dispatch_keys, head_of, send_dispatch
+from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.embedded_fleet import EmbeddedFleet
+from mst.fleet.follow import Follower, outcome_of
+from mst.fleet.grants import GrantSlots, GrantTarget
+from mst.fleet.host import Send, celery_sender, send_shard
+from mst.fleet.janitor import Janitor
+from mst.fleet.keys import load_recipients, load_signing_key
+from mst.fleet.ledger import Ledger
+from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.ledger_states import HELD
+from mst.fleet.presence import Presence
+from mst.fleet.queues import queue_name
+from mst.model.base import Model
+from mst.model.fleet import (
+    DEFAULT_LEASE_TTL_S,
+    EMBEDDED_LEASE_TTL_S,
+    DispatchRecord,
+    Envelope,
+    ShardLimits,
+)
+from mst.model.shard import Work
+from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
+from mst.store.contract import Store
+from mst.store.uri import check_writable, object_uri, open_store
+
+FLEET_FOLDER = ".fleet"
+
+
+class CeleryOptions(Model):
+    """`--runner-option` of the celery runner."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
+
+    shards: int = Field(default=2, ge=1, le=10_000)
+    """How many shards the cases are split into."""
+    broker: str | None = None
+    """URL of the broker, without a password; `MST_BROKER_URL` otherwise. None at all: one is started here."""
+    store: str | None = None
+    """URI of the result store that coordinator and workers share; `MST_STORE` otherwise."""
+    worker_class: str | None = Field(default=None, alias="class")
+    """Only workers of this class."""
+    workers: int = Field(default=2, ge=1, le=64)
+    """Worker processes of an embedded fleet."""
+    wait: bool = False
+    """Send even when no worker serves the queue yet."""
+    deadline_h: float = Field(default=24.0, gt=0, le=24 * 30)
+    """Hours until the dispatch ends, waiting included."""
+    lease_ttl_s: float | None = Field(default=None, ge=0.2, le=3600)
+    """How long a silent worker keeps a shard; 120, and 15 when embedded."""
+
+
+class CeleryRunner:
+    """See `mst.shards.contract.Runner`."""
+
+    Options: ClassVar[type[Model]] = CeleryOptions
+    max_shards: ClassVar[int | None] = 10_000
+    work: ClassVar[frozenset[Work]] = frozenset({"collect", "grade"})
+    reads_environment: ClassVar[bool] = False
+
+    def __init__(self, options: CeleryOptions, context: RunnerContext, settings: Settings) -> None:
+        self._options = options
+        self._context = context
+        self._fleet: EmbeddedFleet | None = None
+        self._finished: list[ShardSpec] = []
+        self._queue = queue_name(context.work, mst_version=__version__, worker_class=options.worker_class)
+        if settings.broker_url is None:
+            settings = self._embed(settings)
+        try:
+            self._open(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, options: CeleryOptions, context: RunnerContext) -> Self:
+        """Connect to broker and store, or start them here.
+
+        Raises:
+            UsageError: a setting is missing, or nobody serves the queue.
+            BrokerError, StoreError: unreachable or unfit.
+        """
+        given = Settings.from_environment(context.environment)
+        settings = Settings(
+            broker_url=options.broker or given.broker_url,
+            store=options.store or given.store,
+            signing_key_file=given.signing_key_file,
+            fleet_key_file=given.fleet_key_file,
+            trusted_signers_file=given.trusted_signers_file,
+        )
+        return cls(options, context, settings)
+
+    def _embed(self, settings: Settings) -> Settings:
+        folder = self._context.results_root / FLEET_FOLDER
+        store = settings.store or f"file:{folder.resolve()}"
+        check_writable(open_store(store, patience_s=5), "check")
+        self._fleet = EmbeddedFleet(
+            store_uri=store, workers=self._options.workers, queue=self._queue, logs=folder / "logs"
+        )
+        return Settings.from_environment(self._fleet.environ())
+
+    def _open(self, settings: Settings) -> None:
+        if settings.broker_url is None or settings.store is None:
+            raise UsageError(
+                "a broker is set but no store: coordinator and workers need one that both reach; set MST_STORE, "
+                "or --runner-option store=s3://BUCKET/PREFIX"
+            )
+        if settings.signing_key_file is None:
+            raise UsageError("MST_SIGNING_KEY_FILE is not set: workers accept signed work only ('mst fleet keygen')")
+        if self._fleet is None:
+            check_broker(settings.broker_url)
+        self._key = load_signing_key(settings.signing_key_file)
+        self._recipients = load_recipients(settings.signing_key_file.with_name("fleet.pub"))
+        self._client = connect(settings.broker_url)
+        self._broker = without_password(settings.broker_url)
+        self._store: Store = open_store(settings.store)
+        check_writable(self._store, "check")
+        self._book = DispatchBook(self._client)
+        self._ledger = Ledger(self._client)
+        self._presence = Presence(self._client)
+        self._grants = GrantSlots(self._client, DEFAULT_PREFIX)
+        self._send: Send = celery_sender(make_app(settings.broker_url))
+        if not self._options.wait and not self._presence.workers(self._queue):
+            raise UsageError(
+                f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version ({__version__}), "
+                "or wait for one with --runner-option wait=true"
+            )
+
+    def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
+        """See `Runner.run`."""
+        names = sorted({name for spec in shards for name in spec.secrets})
+        secrets = events.tokens(shards[0].index, names) if names else {}
+        sent = send_dispatch(self._desk(), shards, secrets)
+        return self._follow(sent, shards, events, cancel)
+
+    def _desk(self) -> Desk:
+        ttl_s = self._options.lease_ttl_s
+        if ttl_s is None:
+            ttl_s = EMBEDDED_LEASE_TTL_S if self._fleet is not None else DEFAULT_LEASE_TTL_S
+        return Desk(
+            store=self._store,
+            book=self._book,
+            ledger=self._ledger,
+            grants=self._grants,
+            send=self._send,
+            key=self._key,
+            recipients=self._recipients,
+            broker=self._broker,
+            embedded=self._fleet is not None,
+            queue=self._queue,
+            limits=ShardLimits(lease_ttl_s=ttl_s),
+            deadline=timedelta(hours=self._options.deadline_h),
+        )
+
+    def _follow(
+        self, sent: Sent, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel
+    ) -> Sequence[ShardOutcome]:
+        janitor = Janitor(
+            owner=f"coordinator-{sent.record.scope}",
+            book=self._book,
+            ledger=self._ledger,
+            presence=self._presence,
+            store=self._store,
+            send=self._send,
+            every_s=min(10.0, sent.head.limits.lease_ttl_s / 8),
+            settle_s=sent.head.limits.lease_ttl_s,
+        )
+        if self._fleet is not None:
+            self._fleet.when_worker_dies(lambda name: self._give_back_leases(sent, name))
+        follower = Follower(
+            store=self._store,
+            book=self._book,
+            grants=self._grants,
+            keys=sent.keys,
+            head=sent.head,
+            target=sent.target,
+            shards=shards,
+            events=events,
+            cancel=cancel,
+        )
+        janitor.start()
+        try:
+            outcomes = follower.follow()
+        finally:
+            janitor.stop()
+        self._finished.extend(shards)
+        return outcomes
+
+    def _give_back_leases(self, sent: Sent, worker: str) -> None:
+        """Send a dead embedded worker's shards again at once, without waiting for their leases to end."""
+        for shard, entry in self._book.entries(sent.head):
+            if entry.worker != worker or entry.state not in HELD:
+                continue
+            ref = sent.head.ref(shard)
+            if self._ledger.expire(ref, entry.attempt_id, died=True).answer == "queued":
+                signed = self._book.envelope(ref)
+                if signed is not None:
+                    envelope = Envelope.model_validate(signed.payload)
+                    send_shard(self._send, self._ledger, signed, envelope, entry.n + 1)
+
+    def follow(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome] | None:
+        """See `Runner.follow`: possible as long as the broker knows the dispatch, or it was closed properly."""
+        keys = dispatch_keys(shards[0])
+        record = self._record(shards)
+        if record is None:
+            return None
+        if is_closed(self._store, keys):
+            return self._closed(shards)
+        if record.embedded:
+            return None
+        head = head_of(record, object_uri(self._store, keys.folder))
+        if self._book.head(head.scope) is None:
+            return None
+        target = GrantTarget(record.run_id, record.dispatch, record.work, record.eval_name)
+        return self._follow(Sent(record, head, keys, target), shards, events, cancel)
+
+    def _closed(self, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
+        manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")
+        for spec in shards:
+            bring_manifest(self._store, manifests[spec.index], spec.results)
+        self._finished.extend(shards)
+        return [outcome_of(spec, manifests[spec.index], None) for spec in shards]
+
+    def _record(self, shards: Sequence[ShardSpec]) -> DispatchRecord | None:
+        keys = dispatch_keys(shards[0])
+        try:
+            data = self._store.get(keys.record)
+        except ObjectMissing:
+            return None
+        return DispatchRecord.from_json(data, f"{self._store.uri}: {keys.record}")
+
+    def recover(self, shards: Sequence[ShardSpec]) -> None:
+        """See `Runner.recover`: close the dispatch, adopting what is finished."""
+        record = self._record(shards)
+        if record is None:
+            return
+        keys = dispatch_keys(shards[0])
+        if not is_closed(self._store, keys) and not record.embedded:
+            self._stop_workers(record, object_uri(self._store, keys.folder))
+        manifests = close_dispatch(self._store, keys, shards, "resumed")
+        for spec in shards:
+            bring_manifest(self._store, manifests[spec.index], spec.results)
+        self._finished.extend(shards)
+
+    def _stop_workers(self, record: DispatchRecord, uri: str) -> None:
+        head = head_of(record, uri)
+        # a broker that is gone has no worker to stop; whoever still runs meets the manifests
+        with suppress(BrokerError):
+            self._book.cancel(head, "resumed by another coordinator")
+            self._book.close_dispatch(head.scope)
+
+    def recorded_options(self) -> dict[str, Any]:
+        """See `Runner.recorded_options`."""
+        return self._options.model_dump(exclude_defaults=True, by_alias=True) | {"shards": self._options.shards}
+
+    def close(self) -> None:
+        """Stop an embedded fleet and remove its dispatches of this run; disconnect. Safe to call twice."""
+        if self._fleet is not None:
+            self._fleet.stop()
+            self._remove_dispatches()
+            self._fleet = None
+        client = getattr(self, "_client", None)
+        if client is not None:
+            client.close()
+
+    def _remove_dispatches(self) -> None:
+        """An embedded fleet's dispatches are of no use once their results are in the run folder."""
+        uri = self._store.uri if hasattr(self, "_store") else ""
+        if uri.startswith("file:"):
+            for folder in {dispatch_keys(spec).run.dispatches for spec in self._finished}:
+                shutil.rmtree(Path(uri.removeprefix("file:")) / folder, ignore_errors=True)
