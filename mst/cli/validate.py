@@ -79,6 +79,8 @@ def print_differences(found: Validation) -> None:
     """What the variants differ in: a table on a terminal, plain lines elsewhere."""
     import sys
 
+    from mst.cli.validation import concealed
+
     names = [variant.name for variant in found.resolved.plan.variants]
     baseline = found.resolved.plan.baseline
     if not found.resolved.differences:
@@ -90,26 +92,25 @@ def print_differences(found: Validation) -> None:
 
         table = Table("field", *(f"{name} (baseline)" if name == baseline else name for name in names))
         for difference in found.resolved.differences:
-            table.add_row(difference.field, *(shown(difference.values.get(name)) for name in names))
+            values = concealed(difference)
+            table.add_row(difference.field, *(shown(values.get(name)) for name in names))
         Console(markup=False, highlight=False).print(table)
         return
     for difference in found.resolved.differences:
         click.echo(difference.field)
+        values = concealed(difference)
         for name in names:
             mark = " (baseline)" if name == baseline else ""
-            click.echo(f"  {name}{mark}: {shown(difference.values.get(name))}")
+            click.echo(f"  {name}{mark}: {shown(values.get(name))}")
 
 
 def shown(value: object) -> str:
-    """A value of a difference in one line. Credentials are never shown."""
+    """A value of a difference in one line."""
     import json
-
-    from mst.config.recorded import conceal, new_key
 
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else json.dumps(conceal(value, new_key()), ensure_ascii=False)
-    text = str(conceal(text, new_key()))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 

@@ -11,10 +11,11 @@ from typing import Any, cast
 
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.collect.loop import client_of
+from mst.config.recorded import conceal, new_key
 from mst.config.registry import plugin_versions
 from mst.config.resolve import ResolvedEval, load_eval
 from mst.config.secrets import secrets_for
-from mst.config.variants import variants_for
+from mst.config.variants import Difference, variants_for
 from mst.errors import GraderError, SecretMissing
 from mst.grade.contract import Grader
 from mst.grade.live import Live
@@ -65,8 +66,7 @@ class Validation:
             "cases": len(self.resolved.cases),
             "trials": self.trials,
             "differences": [
-                {"field": difference.field, "values": dict(difference.values)}
-                for difference in self.resolved.differences
+                {"field": difference.field, "values": concealed(difference)} for difference in self.resolved.differences
             ],
             "warnings": self.resolved.warnings,
             "faults": self.faults,
@@ -83,6 +83,14 @@ class Validation:
                 for stand_in, checks in self.checks.items()
             },
         }
+
+
+def concealed(difference: Difference) -> dict[str, Any]:
+    """What each variant has, by name; what looks like a credential as a hash that tells values apart."""
+    key = new_key()
+    return {
+        name: conceal({difference.field: value}, key)[difference.field] for name, value in difference.values.items()
+    }
 
 
 def _is_faulty(check: CaseCheck, *, strict: bool) -> bool:

@@ -116,24 +116,47 @@ def test_what_stands_under_a_credential_key_never_stays(value, secret):
     assert conceal(concealed, key)["outer"][1].keys() == {"apiToken"}
 
 
+KEYS = [
+    "trials",
+    "client",
+    "clientOptions",
+    "variants",
+    "judges",
+    "assertions",
+    "datasets",
+    "extends",
+    "vary",
+    "run",
+    "servers",
+    "env",
+    "sandbox",
+    "pairwise_judges",
+    "rate_limits",
+    "limits",
+    "timeout",
+    "files",
+    "plugins",
+    "secrets",
+    "metrics",
+    "budget",
+    "pricing",
+    "tools",
+]
 NAMES = ["name", "command", "argv", "type", "files", "secret", "a", ""]
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     more=st.dictionaries(
-        st.sampled_from(
-            ["trials", "client", "clientOptions", "variants", "judges", "assertions", "datasets", "extends", "vary", "run", "servers", "env", "sandbox", "pairwise_judges", "rate_limits", "limits", "timeout", "files", "plugins", "secrets", "metrics", "budget", "pricing", "tools"]
-        ),
+        st.sampled_from(KEYS),
         st.recursive(
             st.none() | st.booleans() | st.integers(-2, 5) | st.sampled_from(["", "echo", "x", "../y", "/", "command"]),
-            lambda inner: st.lists(inner, max_size=3)
-            | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
             max_leaves=8,
         ),
         max_size=4,
     )
-)  # fmt: skip
+)
 def test_any_config_resolves_or_is_refused_with_places(folder, more):
     (folder / "cases.json").write_text('[{"id": "a"}]')
     config = {"name": "n", "client": "echo", "datasets": ["cases.json"], **more}

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+import textwrap
+
+import pytest
+from click.testing import CliRunner
+
+from mst.cli import validate as cli
+from mst.cli.validation import validate
+from mst.errors import ConfigError
+
+CONFIG = """
+name: upper
+datasets: [cases.yaml]
+client: command
+client_options: {input: none}
+variants:
+  - {name: one, client_options: {argv: ["{{python}}", "-c", "print(1)"]}}
+  - {name: "[two]", client_options: {argv: ["{{python}}", "-c", "print(2)"]}}
+"""
+SOUND = """
+- {id: good, expected: {answer: x}, assertions: [{equals: x}]}
+"""
+CASES = """
+- {id: good, expected: {answer: x}, assertions: [{equals: x}]}
+- {id: wrong-answer, expected: {answer: x}, assertions: [{equals: y}, {contains_text: z}]}
+- {id: passes-anyhow, expected: {answer: x}, assertions: [{not_contains_text: q}]}
+- {id: no-reference, assertions: [{equals: x}]}
+- {id: ungraded, expected: {answer: x}}
+- {id: tools, expected: {answer: x}, assertions: [{tools_triggered: [{name: t}]}]}
+- {id: leave-it, kind: stay_quiet, expected: {answer: ""}, assertions: [{equals: ""}]}
+- {id: broken-setup, expected: {answer: x}, setup: [[no-such-program-here]], assertions: [{equals: x}]}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(config: str = CONFIG, cases: str = SOUND):
+        (tmp_path / "cases.yaml").write_text(cases)
+        path = tmp_path / "eval.yaml"
+        path.write_text(textwrap.dedent(config))
+        return path
+
+    return write
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.command, [str(argument) for argument in arguments])
+
+
+def verdicts(found, stand_in):
+    return {check.case_id: check.verdict for check in found.checks[stand_in]}
+
+
+def test_a_sound_eval_is_ready_and_says_what_differs_and_what_is_needed(config):
+    result = run(config(), "--oracle", "--noop")
+    assert result.exit_code == 0, result.output
+    assert "upper: 2 variants, 1 case, 2 trials" in result.stdout
+    assert "client_options.argv\n  one (baseline): " in result.stdout
+    assert "at least 6 cases" in result.stdout
+    assert "With 1 case no verdict is possible" in result.stdout
+    assert "oracle: 1 of 1 cases" in result.stdout
+    assert result.stdout.rstrip().endswith("ready")
+
+
+def test_the_oracle_finds_every_faulty_case_at_once(config):
+    found = validate(config(cases=CASES), ["oracle"], None)
+    assert verdicts(found, "oracle") == {
+        "good": "1.0",
+        "wrong-answer": "FAILED",
+        "passes-anyhow": "1.0",
+        "no-reference": "MISSING",
+        "ungraded": "FAILED",
+        "tools": "deferred",
+        "leave-it": "1.0",
+        "broken-setup": "FAILED",
+    }
+    details = {check.case_id: check.detail for check in found.checks["oracle"]}
+    assert details["wrong-answer"].count(";") == 1
+    assert "equals" in details["wrong-answer"]
+    assert "contains_text" in details["wrong-answer"]
+    assert "nothing grades this case" in details["ungraded"]
+    assert "no-such-program-here" in details["broken-setup"]
+    assert found.exit_code(strict=False) == 1
+
+
+def test_doing_nothing_must_fail_a_change_and_pass_where_nothing_is_to_be_done(config):
+    found = validate(config(cases=CASES), ["noop"], None)
+    checked = verdicts(found, "noop")
+    assert checked["passes-anyhow"] == "FAILED"
+    assert checked["leave-it"] == checked["good"] == checked["tools"] == "1.0"
+    loud = "- {id: loud, kind: stay_quiet, assertions: [{contains_text: done}]}\n"
+    assert verdicts(validate(config(cases=loud), ["noop"], None), "noop") == {"loud": "FAILED"}
+
+
+def test_deferred_cases_fail_only_when_strict(config):
+    path = config(cases="- {id: tools, expected: {answer: x}, assertions: [{tools_triggered: [{name: t}]}]}\n")
+    assert run(path, "--oracle").exit_code == 0
+    strict = run(path, "--oracle", "--strict")
+    assert strict.exit_code == 1
+    assert "deferred" in strict.stdout
+
+
+def test_checks_run_on_the_solution_and_name_what_fails(config, tmp_path):
+    for name, content in (("good", "fixed"), ("bad", "broken")):
+        folder = tmp_path / "cases" / name
+        for part, text in (("files/a.txt", "broken"), ("solution/a.txt", content), ("case.yaml", "")):
+            (folder / part).parent.mkdir(parents=True, exist_ok=True)
+            (folder / part).write_text(text)
+        (folder / "checks.py").write_text(
+            "def check(ctx):\n"
+            "    text = (ctx.workspace / 'a.txt').read_text()\n"
+            "    return {'checks': [{'name': 'is-fixed', 'passed': text == 'fixed', 'detail': text}]}\n"
+        )
+    found = validate(config(CONFIG.replace("[cases.yaml]", "[cases]")), ["oracle", "noop"], None)
+    assert verdicts(found, "oracle") == {"good": "1.0", "bad": "FAILED"}
+    assert verdicts(found, "noop") == {"good": "1.0", "bad": "1.0"}
+    assert "is-fixed (broken)" in found.checks["oracle"][0].detail
+
+
+def test_judges_are_never_asked(config, tmp_path):
+    (tmp_path / "judge.py").write_text("raise SystemExit('a judge was paid')\n")
+    text = CONFIG + "judges: [{name: j, command: {argv: ['{{python}}', judge.py], files: [judge.py]}}]\n"
+    found = validate(config(text, cases="- {id: a, expected: {answer: x}}\n"), ["oracle"], None)
+    assert found.checks["oracle"][0].verdict == "deferred"
+    assert "only judges" in found.checks["oracle"][0].detail
+
+
+def test_programs_that_are_not_there_are_refused_with_exit_code_2(config):
+    text = CONFIG.replace('["{{python}}", "-c", "print(2)"]', "[no-such-program-here]")
+    result = run(config(text), "--oracle")
+    assert result.exit_code == 2
+    assert "mst: variant [two]: " in result.stderr
+    assert "no-such-program-here" in result.stderr
+    assert "oracle:" not in result.stdout
+
+
+def test_missing_secrets_and_programs_are_reported_together(config, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_SECRET", raising=False)
+    text = CONFIG.replace('["{{python}}", "-c", "print(2)"]', "[no-such-program-here]") + "secrets: [NO_SUCH_SECRET]\n"
+    result = run(config(text))
+    assert result.exit_code == 2
+    assert "'NO_SUCH_SECRET' is needed: pass it with --secrets-file" in result.stderr
+    assert "no-such-program-here" in result.stderr
+
+
+def test_json_is_one_document_with_every_check(config):
+    result = run(config(cases=CASES), "--oracle", "--noop", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["variants"] == ["one", "[two]"]
+    assert document["differences"][0]["field"] == "client_options.argv"
+    assert {check["caseId"] for check in document["checks"]["oracle"] if check["faulty"]} == {
+        "wrong-answer",
+        "no-reference",
+        "ungraded",
+        "broken-setup",
+    }
+
+
+def test_a_config_with_faults_raises_them_all(config):
+    with pytest.raises(ConfigError) as caught:
+        validate(config(CONFIG + "trails: 3\nconcurency: 1\n"), [], None)
+    assert len(caught.value.faults) == 2
+
+
+def test_the_table_on_a_terminal_shows_names_as_they_are(config, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "200")
+    cli.print_differences(validate(config(), [], None))
+    assert "[two]" in screen.getvalue()
+    assert "one (baseline)" in screen.getvalue()
+
+
+def test_what_looks_like_a_credential_is_not_shown(config):
+    text = CONFIG.replace(
+        "- {name: one, client_options: {", "- {name: one, client_options: {env: {API_TOKEN: planted-value}, "
+    )
+    result = run(config(text))
+    assert "looks like a credential" in result.stderr
+    assert "planted-value" not in result.output + result.stderr
