@@ -23,8 +23,9 @@ endif
 
 PYTEST = $(BIN)/python -m pytest
 PARALLEL ?= 2
-COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --strip-extras --no-header \
-	--no-emit-index-url --no-emit-find-links --quiet --all-extras --group build
+COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --strip-extras --no-header \
+	--no-emit-index-url --no-emit-find-links --quiet --upgrade
+OURS = pyproject.toml --all-extras --group build
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo check static test lock bench docs clean
@@ -53,8 +54,9 @@ docs: $(VENV)/.dev  ## write the generated pages of docs/reference again
 	$(BIN)/python scripts/cli_reference.py
 
 lock:  ## choose versions again (needs uv on PATH)
-	$(COMPILE) --upgrade -o requirements/runtime.txt
-	$(COMPILE) --upgrade --group dev --group integration -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) $(OURS) -o requirements/runtime.txt
+	$(COMPILE) $(OURS) --group dev --group integration -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) --group bench -o requirements/bench.txt
 
 bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other harnesses
 	$(BIN)/python benchmarks/startup.py
@@ -82,7 +84,8 @@ $(VENV)/.dev: $(VENV)/.place pyproject.toml requirements/dev.txt
 	$(INSTALL_MST)
 	@touch $(VENV)/.runtime $@
 
-$(BENCH)/.peers: benchmarks/peers.txt
-	test -n "$(PYTHON)" && rm -rf $(BENCH) && $(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install -r benchmarks/peers.txt
+$(BENCH)/.peers: requirements/bench.txt $(VENV)/.place
+	rm -rf $(BENCH)
+	$(BIN)/python -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/bench.txt
 	@touch $@

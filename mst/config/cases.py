@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
@@ -55,6 +57,7 @@ class CaseFile:
 
     def __init__(self, path: Path, index: _Index) -> None:
         self.path = path
+        self._index = index
         self.ids = index.ids
         """Case IDs in the order of the file."""
         self.hash = index.all.hasher.hexdigest()
@@ -74,20 +77,17 @@ class CaseFile:
         IDs must be unique; whoever resolves the cases checks that.
         """
         index = _Index()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                for case in cases:
-                    index.add(case, stream.tell())
-                    stream.write(case.to_json() + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with _atomic(path) as stream:
+            for case in cases:
+                index.add(case, stream.tell())
+                stream.write(case.to_json() + b"\n")
         return cls(path, index)
+
+    def copy(self, path: Path) -> CaseFile:
+        """The same cases in another file, byte for byte. Atomic."""
+        with _atomic(path) as stream, self.path.open("rb") as source:
+            shutil.copyfileobj(source, stream)
+        return CaseFile(path, self._index)
 
     @classmethod
     def open(cls, path: Path) -> CaseFile:
@@ -134,6 +134,22 @@ class CaseFile:
         if case.id != case_id:
             raise CorruptFile(f"{self.path}:{number + 1}: changed while it was in use")
         return case
+
+
+@contextmanager
+def _atomic(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears complete, or not at all when the block raises."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote
 
@@ -40,6 +41,7 @@ class ComparisonKey(Model):
         return f"{self.candidate} vs baseline/{self.case_id}"
 
 
+@lru_cache(maxsize=4096)
 def segment(name: str) -> str:
     """A name as one path segment: percent-encoded, at most 200 bytes, never `.` or `..`.
 

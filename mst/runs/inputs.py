@@ -53,23 +53,24 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
             plan=run.plan, cases=source.cases(), datasets=run.datasets, files=source.files(), notes=(note,)
         )
     resolved = load_eval(path)
-    _refuse_other(run, resolved, source)
+    stored = source.cases()
+    _refuse_other(run, resolved, stored)
     plan = _collected_as(run, resolved.plan)
-    cases = CaseFile.write(scratch / "cases.jsonl", _todays(source.cases(), resolved.cases))
+    cases = CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
     notes = []
     if resolved.plan.content_hash != run.content_hash:
         notes.append(f"{path}: changed since the run was collected")
     return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
 
 
-def _refuse_other(run: RunRecord, resolved: ResolvedEval, source: RunFolder) -> None:
+def _refuse_other(run: RunRecord, resolved: ResolvedEval, stored: CaseFile) -> None:
     if resolved.plan.name != run.eval_name:
         raise UsageError(f"{resolved.path}: this is the eval {resolved.plan.name!r}, the run is of {run.eval_name!r}")
     now = {variant.name for variant in resolved.plan.variants}
     gone = [variant.name for variant in run.variants if variant.name not in now]
     if gone:
         raise UsageError(f"{resolved.path}: the run's variants {', '.join(gone)} no longer exist in this config")
-    missing = [case_id for case_id in source.cases().ids if case_id not in resolved.cases]
+    missing = [case_id for case_id in stored.ids if case_id not in resolved.cases]
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise UsageError(f"{resolved.path}: no dataset has the run's cases {shown} any more")
@@ -103,7 +104,7 @@ def write_inputs(folder: RunFolder, inputs: GradeInputs) -> CaseFile:
         path = target / file.sha256
         if not path.exists():
             shutil.copyfile(inputs.files.locate(file.sha256), path)
-    return CaseFile.write(folder.inputs / "cases.jsonl", inputs.cases)
+    return inputs.cases.copy(folder.inputs / "cases.jsonl")
 
 
 def _grading_files(plan: EvalPlan, cases: Iterable[Case]) -> Iterator[FileRef]:
