@@ -13,6 +13,7 @@ from typing import Any, Literal
 import click
 from pydantic import ValidationError
 
+from mst.cli.cancelling import cancelled_on_request
 from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.progress import Progress
@@ -90,7 +91,7 @@ def _grade(request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Can
         async def told(grading: Any) -> None:
             progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
 
-        hooks = Hooks(told=told)
+        hooks = Hooks(told=told, watching=lambda found: cancelled_on_request(found, cancel))
         try:
             match mode:
                 case "new":

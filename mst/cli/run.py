@@ -32,7 +32,7 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 @fail_on
 @as_json
 @click.pass_context
-def command(ctx: click.Context, config: Path, runner_option: tuple[str, ...], grade_runner_option: tuple[str, ...],
+def command(ctx: click.Context, /, config: Path, runner_option: tuple[str, ...], grade_runner_option: tuple[str, ...],
             **given: object) -> None:  # fmt: skip
     r"""Collect and grade an eval, and say which variant does the job better.
 

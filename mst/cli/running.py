@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from mst.cli.cancelling import cancelled_on_request
 from mst.cli.ending import finish
 from mst.cli.grading import open_runner, parse_options
 from mst.cli.interrupts import cancelled_by_interrupt
@@ -142,7 +143,7 @@ def _run(
 ) -> int:
     cancel = Cancel()
     run = _begin(asked, resolved, folder, collecting) if fresh else _again(folder, resolved)
-    with cancelled_by_interrupt(cancel):
+    with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
         _collect(asked, resolved, folder, run, collecting, cancel)
         run = _collected(folder, run, resolved)
         if asked.no_grade or cancel.is_set():

@@ -102,6 +102,14 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
+    def is_locked(self) -> bool:
+        """Whether some process is writing this run now."""
+        try:
+            with self.locked():
+                return False
+        except UsageError:
+            return True
+
     def write_run(self, run: RunRecord) -> None:
         """Replace `run.json`."""
         write_atomic(self.path / "run.json", run.model_dump_json(exclude_none=True, indent=1).encode())

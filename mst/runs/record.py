@@ -40,7 +40,7 @@ def environment(runner: str, shards: int, options: Mapping[str, Any] | None, kee
     return Environment(
         name=runner,
         shards=shards,
-        keep=keep if keep in ("failed", "always") else None,  # type: ignore[arg-type]
+        keep=keep if keep in ("failed", "always") else None,
         options=dict(options) if options else None,
         node=f"python {platform.python_version()}",
         platform=sys.platform,

@@ -200,7 +200,7 @@ def _headline(totals: Totals, baseline: VariantSummary, *, graded: bool) -> Summ
         failed=found.cases_failed,
         pass_rate=baseline.case_pass_rate,
         incomplete=undecided or None,
-        **{name: value for name, value in baseline.metrics.items() if value is not None},  # type: ignore[arg-type]
+        **{name: value for name, value in baseline.metrics.items() if value is not None},
     )
 
 

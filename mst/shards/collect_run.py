@@ -13,7 +13,7 @@ from mst.collect.loop import client_of, collect
 from mst.collect.order import trial_order
 from mst.collect.trial import Collected
 from mst.config.cases import CaseFile
-from mst.config.files import FileSource
+from mst.config.files import FileSource, hash_file
 from mst.config.registry import plugin_versions
 from mst.errors import DigestMismatch, UsageError
 from mst.model.case import EvalPlan
@@ -25,7 +25,7 @@ from mst.runs.folder import RunFolder
 from mst.shards.bundle import BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
 from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, save_plan
-from mst.shards.units import ARTIFACTS, UNITS, finished_units, read_unit
+from mst.shards.units import ARTIFACTS, UNITS, each_finished, read_unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +78,8 @@ def collect_here(request: CollectRequest, cancel: Cancel) -> None:
         request.folder.write_trial(collected.record, collected.artifacts)
         request.on_trial(collected.record)
 
-    # in the run folder, so that exports are moved into place and not copied
-    request.folder.work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="collect-", dir=request.folder.work) as scratch:
+    # not below the run folder: a program under test would find the user's repository from its workspace
+    with tempfile.TemporaryDirectory(prefix="mst-collect-") as scratch:
         asyncio.run(
             collect(
                 request.plan,
@@ -101,11 +100,9 @@ def collect_in_shards(
     request: CollectRequest, runner: Runner, shards: int, events: ShardEvents, cancel: Cancel
 ) -> Sequence[ShardOutcome]:
     """Collect in shards. Trials that earlier dispatches finished are taken first."""
-    for plan in plans_of(request.folder.work):
+    for plan in plans_of(request.folder.work, "collect"):
         runner.recover(plan.specs)
-        for spec in plan.specs:
-            for unit in finished_units(spec.results, spec.planned, spec.digest).values():
-                _keep(request, spec, unit)
+        _keep_finished(request, plan)
     dispatch = next_dispatch(request.folder.work, [])
     given = BundleInput(
         plan=request.plan,
@@ -124,7 +121,16 @@ def collect_in_shards(
     if not plan.specs:
         return []
     save_plan(plan, request.folder.work / dispatch)
-    return runner.run(plan.specs, _Keeping(request, plan, events), cancel)
+    outcomes = runner.run(plan.specs, _Keeping(request, plan, events), cancel)
+    _keep_finished(request, plan)
+    return outcomes
+
+
+def _keep_finished(request: CollectRequest, plan: Plan) -> None:
+    """Take the trials that nobody told of one by one, as on a fleet."""
+    for spec in plan.specs:
+        for unit in each_finished(spec.results, spec.planned, spec.digest):
+            _keep(request, spec, unit)
 
 
 class _Keeping:
@@ -133,6 +139,7 @@ class _Keeping:
     def __init__(self, request: CollectRequest, plan: Plan, events: ShardEvents) -> None:
         self._request = request
         self._plan = plan
+        self._tell = events.unit
         self.state = events.state
         self.tokens = events.tokens
         self.count = events.count
@@ -144,6 +151,7 @@ class _Keeping:
         unit = read_unit(spec.results / UNITS / unit_name(done.key), done.key, spec.digest)
         if unit is not None:
             _keep(self._request, spec, unit)
+            self._tell(done)
 
 
 def _keep(request: CollectRequest, spec: ShardSpec, unit: Unit) -> None:
@@ -168,6 +176,8 @@ def _artifacts(spec: ShardSpec, record: TrialRecord) -> Path:
         if not source.is_file():
             raise DigestMismatch(f"{source}: an artifact of {record.variant}/{record.case_id} did not come back")
         shutil.copyfile(source, target)
+        if hash_file(target) != file.sha256:
+            raise DigestMismatch(f"{source}: came back with other bytes than the worker announced")
         if file.executable:
             target.chmod(0o755)
     return folder

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from mst.config.cases import CaseFile
@@ -56,8 +57,11 @@ class Plan:
 
     def spec_of(self, case_id: str) -> ShardSpec | None:
         """The shard that has a case, if it was sent."""
-        index = shard_of(case_id, self.count)
-        return next((spec for spec in self.specs if spec.index == index), None)
+        return self._by_index.get(shard_of(case_id, self.count))
+
+    @cached_property
+    def _by_index(self) -> dict[int, ShardSpec]:
+        return {spec.index: spec for spec in self.specs}
 
 
 def plan_grading(
@@ -73,7 +77,7 @@ def plan_grading(
 ) -> Plan:
     """Split cases, write a grade bundle for each shard below a folder, and list the units that must come back.
 
-    Cases without anything to grade are left out. Reads each trial record once.
+    Cases without anything to grade are left out.
     """
     specs = []
     for index, ids in split(case_ids, given.count).items():
@@ -171,10 +175,10 @@ def load_plan(folder: Path) -> Plan | None:
     return Plan(work=record.work, count=record.count, specs=specs)
 
 
-def plans_of(work: Path) -> list[Plan]:
-    """All dispatches that a run folder knows of, by number."""
-    folders = sorted(work.glob("d*"), key=lambda path: int(path.name[1:]))
-    return [plan for plan in map(load_plan, folders) if plan is not None]
+def plans_of(folder: Path, work: Work) -> list[Plan]:
+    """All dispatches of one kind of work that a run's work folder knows of, by number."""
+    folders = sorted(folder.glob("d*"), key=lambda path: int(path.name[1:]))
+    return [plan for plan in map(load_plan, folders) if plan is not None and plan.work == work]
 
 
 def next_dispatch(work: Path, recorded: Sequence[str]) -> str:

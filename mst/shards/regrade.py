@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,11 +42,16 @@ from mst.shards.units import finished_units
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Whom to tell while a grading runs in this process."""
+    """Whom to tell while a grading runs in this process.
+
+    Attributes:
+        watching: entered with the folder that is written, for as long as it is.
+    """
 
     starting: Starting | None = None
     told: Told | None = None
     on_case: Callable[[GradedCase], None] | None = None
+    watching: Callable[[RunFolder], AbstractContextManager[None]] = lambda _folder: nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +72,7 @@ def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Ca
     """
     refuse_ungradable(request.source)
     folder = new_regrade(request.source)
-    with folder.locked():
+    with folder.locked(), hooks.watching(folder):
         try:
             run = _begin(request, folder, runner)
             return _grade(request, folder, run, runner, events, cancel, hooks, earlier=None)
@@ -97,11 +103,11 @@ def resume(
     Raises:
         UsageError: graders or cases changed since.
     """
-    with folder.locked():
+    with folder.locked(), hooks.watching(folder):
         before = folder.run()
         now = _record(request, folder, runner, before.grading.runner.dispatches if before.grading else None)
         refuse_changed(before, now)
-        for plan in plans_of(folder.work):
+        for plan in plans_of(folder.work, "grade"):
             runner.recover(plan.specs)
             _adopt(folder, plan, request)
         earlier = EarlierGradings(folder)
@@ -116,9 +122,9 @@ def attach(
     request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
 ) -> Graded | None:
     """Go on with a grading whose coordinator is gone: follow its last dispatch, or finish it as the next one."""
-    plans = plans_of(folder.work)
+    plans = plans_of(folder.work, "grade")
     if plans:
-        with folder.locked():
+        with folder.locked(), hooks.watching(folder):
             outcomes = runner.follow(plans[-1].specs, events, cancel)
             if outcomes is not None:
                 run = folder.run()

@@ -1,0 +1,70 @@
+"""Asking a run's coordinator, in whatever process it is, to stop: a file in the run folder that it looks for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mst.config.files import write_atomic
+from mst.config.settings import Settings
+from mst.runs.folder import RunFolder
+from mst.shards.contract import Cancel
+from mst.shards.coordinate import plans_of
+
+REQUEST = "cancel"
+LOOK_EVERY_S = 0.5
+
+
+@contextmanager
+def cancelled_on_request(folder: RunFolder, cancel: Cancel) -> Iterator[None]:
+    """Watch for a request to stop while the block runs."""
+    path = folder.work / REQUEST
+    path.unlink(missing_ok=True)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LOOK_EVERY_S):
+            if path.exists():
+                cancel.set("cancelled by the user")
+                return
+
+    thread = threading.Thread(target=watch, daemon=True, name="mst-cancel")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        path.unlink(missing_ok=True)
+
+
+def ask_coordinator(folder: RunFolder) -> bool:
+    """Leave the request; returns True, for its coordinator will see it."""
+    write_atomic(folder.work / REQUEST, b"cancel\n")
+    return True
+
+
+def cancel_dispatches(folder: RunFolder) -> bool:
+    """Cancel the run's open dispatches at the broker; returns whether there was one. False without a broker."""
+    broker_url = Settings.from_environment().broker_url
+    plans = [*plans_of(folder.work, "collect"), *plans_of(folder.work, "grade")]
+    if broker_url is None or not plans:
+        return False
+    from mst.fleet.connect import connect
+    from mst.fleet.dispatch_book import DispatchBook
+    from mst.model.fleet import scope_name
+
+    client = connect(broker_url)
+    try:
+        book = DispatchBook(client)
+        found = False
+        for plan in plans:
+            first = plan.specs[0]
+            head = book.head(scope_name(first.run_id, first.dispatch, first.work))
+            if head is not None and not head.closed:
+                book.cancel(head, "cancelled by the user")
+                found = True
+        return found
+    finally:
+        client.close()
