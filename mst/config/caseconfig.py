@@ -34,20 +34,31 @@ class CaseWritten(Written):
     id: CaseId | None = None
     """Unique in the eval, ignoring case. In a `dir` dataset the folder's name unless given."""
     input: Annotated[str | dict[str, Any], BeforeValidator(_text_or_mapping)] = ""
+    """The prompt, or what the client makes of a mapping."""
     expected: Annotated[dict[str, Any], BeforeValidator(_answer)] = {}
     """`answer`, `criteria` and whatever graders read; a text alone is the answer."""
     tags: list[str] = []
+    """For choosing cases. `regression` (works today) and `held-out` (not in the verdict) have a meaning."""
     metadata: dict[str, Any] = {}
     """`cluster` names the family of a case."""
     kind: Literal["change", "stay_quiet"] = "change"
+    """`stay_quiet`: there is nothing to do, and a sound program leaves it alone."""
     assertions: AssertionEntries = None
+    """Beside those of the config."""
     judges: GraderEntries = None
+    """Beside those of the config; of the same judge, the case's settings win."""
     judge_reps: Positive | None = None
+    """How often each judge is asked."""
     trials: Positive | None = None
+    """In place of the config's."""
     pass_threshold: Share | None = None
+    """In place of the config's."""
     client: str | None = None
+    """In place of the variants'; then their options do not apply."""
     model: str | None = None
+    """In place of the variants'."""
     client_options: dict[str, Any] = {}
+    """Over the variants', key by key."""
     files: str | None = None
     """Folder that the workspace starts from."""
     solution: str | None = None
@@ -55,8 +66,11 @@ class CaseWritten(Written):
     checks: str | None = None
     """The case's own scorer: a Python file or a program."""
     setup: list[Annotated[list[str], Field(min_length=1)]] = []
+    """Programs to run in the workspace before the client, each a list of arguments."""
     teardown: list[Annotated[list[str], Field(min_length=1)]] = []
+    """The same, after the export."""
     image: str | None = None
+    """Container image of the workspace, for runners that have containers."""
 
 
 PLAIN = ("tags", "metadata", "kind", "judge_reps", "trials", "pass_threshold", "model", "setup", "teardown", "image")

@@ -55,21 +55,32 @@ class LimitsWritten(Written):
     """Bounds of one trial; a limit that is reached ends the program, and what it left is graded."""
 
     time_s: Seconds | None = None
+    """Seconds for the program; 600 unless given."""
     cost_usd: Annotated[float, Field(gt=0)] | None = None
+    """What the program's model may cost."""
     tokens: Positive | None = None
+    """Tokens in and out."""
     turns: Positive | None = None
+    """Turns of an agent."""
     output_bytes: Positive | None = None
+    """What the program may print; 10 MB unless given."""
     artifact_bytes: Positive | None = None
+    """What it may leave behind; 100 MB unless given."""
     artifact_files: Positive | None = None
+    """How many files; 10,000 unless given."""
 
 
 class TimeoutsWritten(Written):
     """Bounds of the stages around the program under test, and of one grader."""
 
     setup_s: Seconds | None = None
+    """Making the workspace and running a case's `setup`; 120 unless given."""
     export_s: Seconds | None = None
+    """Diff and copy of what was left; 120 unless given."""
     score_s: Seconds | None = None
+    """One call of a grader that sets no `timeout_s`; 120 unless given."""
     cleanup_s: Seconds | None = None
+    """`teardown` and deleting the workspace; 60 unless given."""
 
 
 class RateWritten(Written):
@@ -118,23 +129,29 @@ class Setup(Written):
     """What a variant may set. In the config itself the same keys are what every variant starts from."""
 
     client: str | None = None
-    """How the program under test is driven; `mst plugins` lists the clients."""
+    """How the program under test is driven; the client by name."""
     client_options: JSONMap | None = None
     """Options of the client; its own schema checks them."""
     servers: Annotated[Any, WithJsonSchema(SERVERS_SCHEMA)] = None
     """MCP servers by label: `{command, args, env, cwd}` or `{url, headers}`. A variant may also list labels."""
     model: str | None = None
+    """Name of the model, for clients and reports."""
     input_template: str | None = None
     """The prompt; `{{input}}` stands for the case's input."""
     tools: JSONMap | None = None
+    """Descriptions of tools, for clients that can replace them."""
     env: dict[str, Annotated[str | JSONMap, BeforeValidator(_value_or_secret)]] | None = None
     """Environment of the program: `NAME: value`, or `NAME: {secret: NAME}`."""
     files: str | None = None
     """A folder that is laid over every case's files."""
     sandbox: Annotated[SandboxWritten, BeforeValidator(_by_kind)] | None = None
+    """What isolates a trial: `none`, or a mapping with `kind`."""
     trial_limits: LimitsWritten | None = None
+    """Bounds of one trial; what a program left at its limit is graded as it stands."""
     judges: GraderEntries = None
+    """Judges of every trial. A variant's list replaces the config's; an empty list turns them off."""
     metrics: list[JSONMap] | None = None
+    """Further numbers to report."""
     expect_used: list[str] | None = None
     """Tools, skills or servers: a variant that never used them gets *cannot tell*."""
 
@@ -143,30 +160,42 @@ class VariantWritten(Setup):
     """A patch over the config: mappings merge key by key, lists and scalars replace."""
 
     name: Name
+    """Unique in the config, ignoring case."""
     description: str | None = None
+    """For readers of reports."""
 
 
 class SharedConfig(Setup):
     """What a config may take over from another file by `extends`: everything but its name, cases and variants."""
 
     description: str | None = None
+    """The question, for readers of reports."""
     trials: Positive = 1
+    """How often each variant answers each case."""
     max_cases: Positive | None = None
     """Only the first n cases."""
     filter_tags: list[str] | None = None
     """Only cases with one of these tags."""
     concurrency: Positive = 4
+    """Trials, or units of grading, at a time in one process."""
     pass_threshold: Share = 1.0
     """A case passes when this share of its scored trials passed."""
     assertions: AssertionEntries = None
+    """Deterministic graders of every trial: a list of single-key mappings, or one mapping."""
     pairwise_judges: GraderEntries = None
+    """Judges that compare each candidate with the baseline, case by case."""
     secrets: list[SecretName] = []
-    """Names that must have values."""
+    """Names that must have values. What graders and clients refer to need not be listed again."""
     rate_limits: RateLimitsWritten = RateLimitsWritten()
+    """How fast providers and servers may be used."""
     budget: BudgetWritten = BudgetWritten()
+    """Bounds of the whole run: `cost_usd`, `tokens`."""
     stage_timeouts: TimeoutsWritten = TimeoutsWritten()
+    """Bounds of the stages around the program."""
     pricing: dict[str, PriceWritten] = {}
+    """USD per million tokens by model: `input`, `output`, `cache_read`, `cache_write`."""
     redact_stored_responses: bool = False
+    """Keep no answers; such a run cannot be graded again. Not available yet."""
     vary: list[str] | None = None
     """What variants may differ in, as dotted keys; by default the keys that variants set."""
 
@@ -175,6 +204,7 @@ class EvalConfig(SharedConfig):
     """One eval: what to evaluate and how. Never where it runs or where results go."""
 
     name: Name
+    """Of the eval; its results are kept under it."""
     datasets: DatasetEntries
     """Paths of files or folders, `{file: path}`, `{dir: path}`, or a plugin's."""
     variants: list[VariantWritten] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mst.config import narrow, registry
+from mst.config import narrow, notyet, registry
 from mst.config.cases import CaseFile
 from mst.config.datasetentries import NamedDataset, read_datasets
 from mst.config.datasets import DatasetContext
@@ -87,8 +87,12 @@ def load_eval(path: Path, *, selection: Selection | None = None) -> ResolvedEval
     origin = layers.origin
     plan, datasets = _plan(layers)
     _raise(origin.faults)
-    full, warnings = plan, list(layers.warnings)
-    warnings += _credential_warnings(plan)
+    full = plan
+    warnings = [
+        *layers.warnings,
+        *notyet.unenforced(layers.written, layers.origins, origin),
+        *_credential_warnings(plan),
+    ]
     plan, more = narrow.narrow_variants(plan, selection)
     folder = tempfile.TemporaryDirectory(prefix="mst-eval-")
     try:
@@ -116,6 +120,7 @@ def load_eval(path: Path, *, selection: Selection | None = None) -> ResolvedEval
 def _plan(layers: Layers) -> tuple[EvalPlan, list[NamedDataset]]:
     config, origin = layers.config, layers.origin
     _check_plugins(config, origin)
+    notyet.refuse(layers.written, layers.origins)
     datasets = read_datasets(config.datasets, origin)
     variants = read_variants(config.variants, Base(layers.written, layers.origins), origin)
     graders = {
