@@ -225,7 +225,7 @@ def _expire(entry: Entry, event: Expire, now_ms: int) -> tuple[Entry, Outcome]:
 def _give_up(entry: Entry, event: GiveUp, now_ms: int) -> tuple[Entry, Outcome]:
     del event
     late = now_ms > entry.terms.deadline_ms
-    spent = is_past_limit(entry) and entry.state is not State.WAITING_TOKEN
+    spent = is_past_limit(entry)
     if entry.state in FINAL or entry.has_lease(now_ms) or not (late or spent):
         return entry, Outcome("ignored")
     return replace(settle(entry), state=State.FAILED, reason="limit" if spent else "deadline"), Outcome("yes")

@@ -1,5 +1,5 @@
 local late = now > terms.deadline
-local spent = is_past_limit() and e.state ~= 'waiting_token'
+local spent = is_past_limit()
 if FINAL[e.state] or has_lease() or not (late or spent) then
   return reply('ignored')
 end

@@ -44,6 +44,7 @@ def envelope(signing_key):
         queue="mst.grade.0.1.0",
         bundle_uri=f"{place}/bundles/{'a' * 64}",
         bundle_sha256="a" * 64,
+        bundle_digest="b" * 64,
         results_uri=f"{place}/shards/3",
         limits=ShardLimits(),
         deadline=NOW + timedelta(hours=24),
