@@ -15,7 +15,7 @@ from mst.config import source as sources
 from mst.config.caseconfig import read_case
 from mst.config.csvrows import row_data
 from mst.config.listing import IGNORED, Origin
-from mst.config.source import Source
+from mst.config.source import Keys, Source
 from mst.config.written import Written
 from mst.errors import ConfigError
 from mst.model.case import Case
@@ -31,10 +31,12 @@ class DatasetContext:
     Attributes:
         name: of this dataset; goes into its cases.
         origin: the config's folder, the index that files go into, and where faults are noted.
+        keys: where the config names this dataset.
     """
 
     name: str
     origin: Origin
+    keys: Keys = ("datasets",)
 
 
 class Dataset(Protocol):
@@ -81,7 +83,8 @@ class FileDataset:
         """See `Dataset.cases`."""
         path = context.origin.root / self.path
         if not path.is_file():
-            raise ConfigError(f"{path}: no such dataset file")
+            context.origin.fault(context.keys, f"no such file: {path}")
+            return
         readers = {".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv}
         for source, data, keys in readers.get(path.suffix.lower(), _whole)(path):
             if isinstance(data, _Bad):
@@ -112,7 +115,8 @@ class DirDataset:
         """See `Dataset.cases`. Cases come in the order of their folders' names."""
         top = context.origin.root / self.path
         if not top.is_dir():
-            raise ConfigError(f"{top}: no such dataset folder")
+            context.origin.fault(context.keys, f"no such folder: {top}")
+            return
         for path in sorted(top.iterdir()):
             if path.is_dir() and not path.name.startswith(".") and path.name not in IGNORED:
                 case = _folder_case(path, context)

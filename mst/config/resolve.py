@@ -230,7 +230,9 @@ def _all_cases(
     for dataset in datasets:
         before = len(seen), len(origin.faults)
         try:
-            for case, place in dataset.dataset.cases(DatasetContext(name=dataset.name, origin=origin)):
+            for case, place in dataset.dataset.cases(
+                DatasetContext(name=dataset.name, origin=origin, keys=dataset.keys)
+            ):
                 if case.id.casefold() in seen:
                     origin.faults.append(
                         f"{place}: case ID {case.id!r} is given twice (IDs are compared ignoring case)"

@@ -117,7 +117,10 @@ def _variant(
         place = _option_place(option, base, origin, keys)
         only = {option: variant.client_options.get(option)}
         check_arguments(place[0], only, _refs(variant.client_options), place[1])
-    return checked(variant, *_options_place(base, origin, keys))
+    client_at = (origin, (*keys, "client"))
+    if not origin.source.has(client_at[1]) and "client" in base.origins:
+        client_at = (base.origins["client"], ("client",))
+    return checked(variant, *_options_place(base, origin, keys), client_at=client_at)
 
 
 def _options_place(base: Base, origin: Origin, keys: Keys) -> tuple[Origin, Keys]:
@@ -134,9 +137,12 @@ def _option_place(name: str, base: Base, origin: Origin, keys: Keys) -> tuple[Or
     return origin, (*keys, "client_options")
 
 
-def checked(variant: Variant, origin: Origin, keys: Keys) -> Variant | None:
-    """The variant with its client's options in snake_case and its local callables shipped; None when it has faults."""
-    extension = find_extension("clients", variant.client, origin, (*keys[:-1], "client"))
+def checked(variant: Variant, origin: Origin, keys: Keys, *, client_at: tuple[Origin, Keys]) -> Variant | None:
+    """The variant with its client's options in snake_case and its local callables shipped; None when it has faults.
+
+    `origin` and `keys` are the place of the options, `client_at` that of the client.
+    """
+    extension = find_extension("clients", variant.client, *client_at)
     if extension is None:
         return None
     options = check_options(extension.load(), variant.client_options, origin, keys)
@@ -165,7 +171,7 @@ class CaseChecks:
         self._done.add(setting)
         for variant in self.variants:
             before = len(origin.faults)
-            checked(variant_for(variant, case), origin, ("client_options",))
+            checked(variant_for(variant, case), origin, ("client_options",), client_at=(origin, ("client",)))
             if len(origin.faults) > before:
                 fresh = origin.faults[before:]
                 del origin.faults[before:]

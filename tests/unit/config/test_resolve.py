@@ -154,7 +154,7 @@ def test_camel_case_keys_are_read_but_user_data_is_left_alone(eval_):
             "name: x\ndatasets: [cases.yaml]\nclient: echo\nvariants: [{name: a}]\nbaseline: b\n",
             "eval.yaml:5: baseline: no variant is called 'b'",
         ),
-        ("name: x\ndatasets: [nothing.yaml]\nclient: echo\n", "nothing.yaml: no such dataset file"),
+        ("name: x\ndatasets: [nothing.yaml]\nclient: echo\n", "eval.yaml:2: datasets[0]: no such file: "),
         ("name: x\ndatasets: [{dirr: cases}]\nclient: echo\n", "unknown dataset 'dirr' (did you mean 'dir'?)"),
         ("name: x\ndatasets: [cases.yaml, ./cases.yaml]\nclient: echo\n", "two datasets are called 'cases'"),
         ("name: x\ndatasets: [cases.yaml]\nclient: echo\nfiles: overlay\n", "no folder 'overlay' beside eval.yaml"),
@@ -473,3 +473,9 @@ def test_what_nothing_acts_on_yet_is_said_aloud(eval_):
     ]
     faults = eval_.faults("name: x\ndatasets: [cases.yaml]\nclient: echo\nredactStoredResponses: true\n")
     assert faults[0].startswith("eval.yaml:4: redact_stored_responses: is not available yet")
+
+
+def test_a_client_that_all_variants_take_from_the_config_is_one_fault(eval_):
+    faults = eval_.faults("name: x\ndatasets: [cases.yaml]\nclient: comand\nvariants: [{name: a}, {name: b}]\n")
+    assert len(faults) == 1
+    assert faults[0].startswith("eval.yaml:3: client: unknown client 'comand' (did you mean 'command'?)")
