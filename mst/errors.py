@@ -4,7 +4,8 @@
       UsageError            the user can fix it: a config, an argument, a missing program or secret (exit 2)
         ConfigError         a fault in an eval config, a case or a dataset, with its place
         SecretMissing       a declared secret has no value
-      RefusedError          policy said no: a signature, a key, a version, a permission (exit 5)
+      RefusedError          policy said no: a signature, a key, a permission (exit 5)
+        VersionMismatch     two machines of one run have different versions
       InfrastructureError   a machine, a server or a file let us down (exit 4)
         StoreError          the result store
           ObjectMissing     no such object
@@ -83,6 +84,12 @@ class RefusedError(MstError):
 
     code = "refused"
     exit_code = 5
+
+
+class VersionMismatch(RefusedError):
+    """Two machines of one run have different versions of mst or of a plugin."""
+
+    code = "version"
 
 
 class InfrastructureError(MstError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field
@@ -47,7 +47,14 @@ class ProcessRunner:
         """Run shards side by side, each under its own supervisor thread."""
         parallel = self._options.max_parallel or os.cpu_count() or 1
         with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="mst-supervisor") as pool:
-            return list(pool.map(lambda spec: run_attempts(spec, self._channel, events, cancel), shards))
+            running = [pool.submit(run_attempts, spec, self._channel, events, cancel) for spec in shards]
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+                return [future.result() for future in running]
+            except BaseException as error:
+                # the pool waits for its threads; they need not wait for what their workers are at
+                cancel.set(f"left by {type(error).__name__}", grace_s=0)
+                raise
 
     def _channel(self, spec: ShardSpec, attempt: int) -> Channel:
         # beside the results, so that files can be linked back

@@ -1,6 +1,6 @@
 """From verdicts to a finished run folder. Every grading ends here, wherever its verdicts came from.
 
-Write order: scores and preferences case by case, `results.json`, `summary.json`, `run.json`. A process that dies in
+Write order: scores and preferences unit by unit, `results.json`, `summary.json`, `run.json`. A process that dies in
 between leaves a run whose `run.json` still says partial, and whose verdicts a resume finds.
 """
 
@@ -13,10 +13,12 @@ from mst.grade.contract import GradingSource
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import TrialKey
 from mst.model.run import CaseResult, Grading, GradingRunner, Phases, RunRecord, SummaryRecord
+from mst.model.score import ComparisonGrading, TrialGrading
+from mst.model.shard import UnitKey
 from mst.process.stop import Stop
 from mst.runs.earlier import preference_record, score_record
 from mst.runs.folder import RunFolder
-from mst.runs.grading import GradedCase, GradingWalk, Starting, Told, Trials
+from mst.runs.grading import GradedCase, GradingWalk, NotAsked, Starting, Told, Trials
 from mst.runs.latest import change_since, previous_run
 from mst.runs.record import now_iso
 from mst.runs.results import ResultsWriter, case_result
@@ -35,6 +37,7 @@ async def assemble(
     variants: Sequence[str],
     cancel: Stop,
     runner: GradingRunner | None,
+    unasked: GradingSource | None = None,
     starting: Starting | None = None,
     told: Told | None = None,
     on_case: Callable[[GradedCase], None] | None = None,
@@ -51,7 +54,8 @@ async def assemble(
         variants: the run's variants, in the plan's order.
         cancel: stops new units; the run is then left partial.
         runner: where the grading ran; None for the grading that is part of a fresh run.
-        starting, told: hooks around each unit, for progress.
+        unasked: answers for units that did not start because of `cancel`; grading errors by default.
+        starting, told: hooks around each unit, for progress. A unit is on disk before it is told of.
         on_case: called after each case's files are written.
 
     Returns:
@@ -59,12 +63,30 @@ async def assemble(
     """
     started = time.monotonic()
     totals = Totals(plan, variants)
+    written: set[UnitKey] = set()
+
+    async def keep(found: TrialGrading | ComparisonGrading) -> None:
+        write_unit(folder, plan.baseline, found)
+        written.add(found.key)
+        if told is not None:
+            await told(found)
+
     walk = GradingWalk(
-        plan=plan, trials=trials, source=source, variants=variants, cancel=cancel, starting=starting, told=told
+        plan=plan,
+        trials=trials,
+        source=source,
+        variants=variants,
+        cancel=cancel,
+        starting=starting,
+        told=keep,
+        unasked=unasked or NotAsked("cancelled"),
     )
     with ResultsWriter(folder.path / "results.json", run.run_id) as results:
         async for graded in walk.cases(cases):
-            write_gradings(folder, plan, graded)
+            for unit in units_of(graded):
+                if unit.key not in written:
+                    write_unit(folder, plan.baseline, unit)
+                written.discard(unit.key)
             found = case_results(plan, graded, variants)
             for result in found:
                 results.write(result)
@@ -95,7 +117,7 @@ def _finish(
 
 
 def case_results(plan: EvalPlan, graded: GradedCase, variants: Sequence[str]) -> list[CaseResult]:
-    """One case's result for each variant, in the order of the variants; the baseline's pass stands beside the others'."""
+    """One case's result for each variant, in the order given; the baseline's pass stands beside the others'."""
     found: dict[str, CaseResult] = {}
     baseline_first = sorted(variants, key=lambda name: name != plan.baseline)
     for name in baseline_first:
@@ -106,15 +128,19 @@ def case_results(plan: EvalPlan, graded: GradedCase, variants: Sequence[str]) ->
     return [found[name] for name in variants]
 
 
-def write_gradings(folder: RunFolder, plan: EvalPlan, graded: GradedCase) -> None:
-    """Write one case's scores and preferences, each atomically."""
-    for trial in graded.trials:
-        if trial.grading is not None:
-            for grader in trial.grading.scores:
-                folder.write_score(score_record(folder.run_id, trial.grading, grader))
-    for comparison in graded.comparisons:
-        for judge in comparison.preferences:
-            folder.write_preference(preference_record(folder.run_id, plan.baseline, comparison, judge))
+def units_of(graded: GradedCase) -> list[TrialGrading | ComparisonGrading]:
+    """What grading one case found, unit by unit."""
+    return [*(trial.grading for trial in graded.trials if trial.grading is not None), *graded.comparisons]
+
+
+def write_unit(folder: RunFolder, baseline: str, found: TrialGrading | ComparisonGrading) -> None:
+    """Write one unit's scores or preferences, each atomically."""
+    if isinstance(found, TrialGrading):
+        for grader in found.scores:
+            folder.write_score(score_record(folder.run_id, found, grader))
+        return
+    for judge in found.preferences:
+        folder.write_preference(preference_record(folder.run_id, baseline, found, judge))
 
 
 def planned_trials(plan: EvalPlan, cases: Iterable[Case], variants: Sequence[str]) -> Iterable[TrialKey]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from mst.errors import UsageError
-from mst.grade.contract import Grader
+from mst.grade.comparing import pair_digests, sides_passed
+from mst.grade.contract import Grader, Pair
 from mst.model.keys import ComparisonKey, TrialKey
-from mst.model.run import GraderRecord, RunRecord
+from mst.model.run import RunRecord
 from mst.model.score import (
     ComparisonGrading,
     GraderScore,
@@ -94,16 +96,32 @@ def preference_record(run_id: str, baseline: str, found: ComparisonGrading, judg
     )
 
 
-def is_settled(
-    found: Mapping[str, GraderScore] | Mapping[str, Preference],
-    identities: Mapping[str, str],
-    graders: Sequence[Grader],
-) -> bool:
-    """Whether each grader has given its verdict, under the identity that it has now."""
-    return all(
-        grader.name in found and found[grader.name].is_verdict and identities.get(grader.name) == grader.identity
+def kept_scores(found: TrialGrading | None, trial_digest: str, graders: Sequence[Grader]) -> dict[str, GraderScore]:
+    """The verdicts that stay: given for the same bytes, by graders that still are what they were."""
+    if found is None or found.trial_digest != trial_digest:
+        return {}
+    return {
+        grader.name: score
         for grader in graders
-    )
+        if (score := found.scores.get(grader.name)) is not None
+        and score.is_verdict
+        and found.identities.get(grader.name) == grader.identity
+    }
+
+
+def kept_preferences(found: ComparisonGrading | None, pair: Pair, judges: Sequence[Grader]) -> dict[str, Preference]:
+    """The preferences that stay: as for scores, and the judge was told the same of the sides."""
+    if found is None or found.trial_digests != pair_digests(pair):
+        return {}
+    passed = sides_passed(pair)
+    return {
+        judge.name: preference
+        for judge in judges
+        if (preference := found.preferences.get(judge.name)) is not None
+        and preference.is_verdict
+        and preference.sides_passed in (None, passed)
+        and found.identities.get(judge.name) == judge.identity
+    }
 
 
 def refuse_changed(regrade: RunRecord, now: RunRecord) -> None:
@@ -114,10 +132,7 @@ def refuse_changed(regrade: RunRecord, now: RunRecord) -> None:
     Raises:
         UsageError: saying which.
     """
-    changed = _changed(
-        {(grader.level, grader.name or grader.type): grader.identity for grader in _shared(regrade)},
-        {(grader.level, grader.name or grader.type): grader.identity for grader in _shared(now)},
-    )
+    changed = _changed(_shared(regrade), _shared(now))
     if changed:
         raise UsageError(
             f"{regrade.run_id} cannot be resumed: its graders changed since ({', '.join(changed)}); "
@@ -130,10 +145,15 @@ def refuse_changed(regrade: RunRecord, now: RunRecord) -> None:
         )
 
 
-def _shared(run: RunRecord) -> Iterable[GraderRecord]:
-    return [grader for grader in run.graders if grader.level != "case"]
+def _shared(run: RunRecord) -> dict[tuple[str, str], list[str]]:
+    """Identities by level and name; several assertions of one type may have no name of their own."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for grader in run.graders:
+        if grader.level != "case":
+            found[grader.level, grader.name or grader.type].append(grader.identity)
+    return dict(found)
 
 
-def _changed(before: dict[tuple[str, str], str], now: dict[tuple[str, str], str]) -> list[str]:
+def _changed(before: dict[tuple[str, str], list[str]], now: dict[tuple[str, str], list[str]]) -> list[str]:
     keys = sorted(set(before) | set(now))
     return [f"{level} {name}" for level, name in keys if before.get((level, name)) != now.get((level, name))]

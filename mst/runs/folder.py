@@ -25,7 +25,7 @@ from pydantic_core import from_json
 
 from mst.config.cases import CaseFile
 from mst.config.files import FolderFiles, write_atomic
-from mst.errors import CorruptFile, ObjectMissing, UsageError
+from mst.errors import CorruptFile, InfrastructureError, ObjectMissing, UsageError
 from mst.judges.contract import Subject
 from mst.model.base import FileRef
 from mst.model.case import Case
@@ -91,8 +91,10 @@ class RunFolder:
         Raises:
             UsageError: another process is writing this run.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InfrastructureError(f"{self.path}: cannot be written ({error.strerror})") from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -190,22 +192,27 @@ class RunFolder:
             return None
 
     def trial(self, key: TrialKey) -> TrialRecord | None:
-        """A trial's record, or None when it has not been collected."""
-        data = self.trial_bytes(key)
-        return None if data is None else TrialRecord.from_json(data, str(self.source.trial_path(key)))
-
-    def subject(self, case: Case, key: TrialKey) -> Subject | None:
-        """A trial as graders see it, or None when it has not been collected.
+        """A trial's record, or None when it has not been collected.
 
         Raises:
-            CorruptFile: the record is not this trial's.
+            CorruptFile: it cannot be read, or is another trial's.
         """
+        data = self.trial_bytes(key)
+        return None if data is None else self._record(data, key)
+
+    def _record(self, data: bytes, key: TrialKey) -> TrialRecord:
+        place = self.source.trial_path(key)
+        record = TrialRecord.from_json(data, str(place))
+        if (record.variant, record.case_id, record.trial) != (key.variant, key.case_id, key.trial):
+            raise CorruptFile(f"{place}: this is the record of another trial")
+        return record
+
+    def subject(self, case: Case, key: TrialKey) -> Subject | None:
+        """A trial as graders see it, or None when it has not been collected. Raises as `trial` does."""
         data = self.trial_bytes(key)
         if data is None:
             return None
-        record = TrialRecord.from_json(data, str(self.source.trial_path(key)))
-        if (record.variant, record.case_id, record.trial) != (key.variant, key.case_id, key.trial):
-            raise CorruptFile(f"{self.source.trial_path(key)}: this is the record of another trial")
+        record = self._record(data, key)
         return Subject(
             case=case,
             record=record,

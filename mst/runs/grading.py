@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from mst.grade.comparing import pair_digests
@@ -48,6 +48,21 @@ class GradedCase:
     comparisons: Sequence[ComparisonGrading]
 
 
+class NotAsked(GradingSource):
+    """Asks nobody: a grading error from each grader, saying why."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def trial(self, key: TrialKey, subject: Subject, graders: Sequence[Grader]) -> TrialGrading:
+        """See `not_graded`."""
+        return not_graded(key, subject, graders, self._reason)
+
+    async def comparison(self, key: ComparisonKey, pair: Pair, judges: Sequence[Grader]) -> ComparisonGrading:
+        """See `not_compared`."""
+        return not_compared(key, pair, judges, self._reason)
+
+
 T = TypeVar("T")
 Told = Callable[[TrialGrading | ComparisonGrading], Awaitable[None]]
 Starting = Callable[[TrialKey | ComparisonKey], Awaitable[None]]
@@ -59,8 +74,9 @@ class GradingWalk:
 
     Attributes:
         variants: names of the variants to grade, in the plan's order.
-        cancel: when set, no further unit starts; what did not start has grading errors that say so.
+        cancel: when set, no further unit starts; what did not start is answered by `unasked`.
         starting, told: called before a unit starts and after it ends, with its outcome.
+        unasked: grading errors that say so, unless a verdict of before is to be kept.
     """
 
     plan: EvalPlan
@@ -70,6 +86,7 @@ class GradingWalk:
     cancel: Stop
     starting: Starting | None = None
     told: Told | None = None
+    unasked: GradingSource = field(default_factory=lambda: NotAsked("cancelled"))
 
     async def cases(self, cases: Iterable[Case]) -> AsyncIterator[GradedCase]:
         """Grade cases, `plan.concurrency` units at a time, and yield them in the order given.
@@ -109,7 +126,8 @@ class GradingWalk:
             if subject is None or not subject.record.is_scorable:
                 return GradedTrial(key=key, subject=subject, grading=None)
             if self.cancel.is_set():
-                return GradedTrial(key=key, subject=subject, grading=not_graded(key, subject, graders, "cancelled"))
+                grading = await self.unasked.trial(key, subject, graders)
+                return GradedTrial(key=key, subject=subject, grading=grading)
             if self.starting is not None:
                 await self.starting(key)
             grading = await self.source.trial(key, subject, graders)
@@ -121,33 +139,41 @@ class GradingWalk:
         self, case: Case, trials: Sequence[GradedTrial], room: asyncio.Semaphore
     ) -> list[Awaitable[ComparisonGrading]]:
         judges = pairwise_for(self.plan)
-        if not judges or self.plan.baseline not in self.variants:
+        if not judges:
             return []
-        sides = {name: comparable(trials, name) for name in self.variants}
-        baseline = sides[self.plan.baseline]
-        return [
-            self._comparison(
-                ComparisonKey(candidate=name, case_id=case.id),
-                Pair(case=case, candidate=name, baseline_trials=baseline, candidate_trials=sides[name]),
-                judges,
-                room,
-            )
-            for name in self.plan.candidates
-            if name in sides and baseline and sides[name]
-        ]
+        pairs = pairs_of(self.plan, case, trials, self.variants)
+        return [self._comparison(key, pair, judges, room) for key, pair in pairs]
 
     async def _comparison(
         self, key: ComparisonKey, pair: Pair, judges: Sequence[Grader], room: asyncio.Semaphore
     ) -> ComparisonGrading:
         async with room:
             if self.cancel.is_set():
-                return not_compared(key, pair, judges, "cancelled")
+                return await self.unasked.comparison(key, pair, judges)
             if self.starting is not None:
                 await self.starting(key)
             grading = await self.source.comparison(key, pair, judges)
             if self.told is not None:
                 await self.told(grading)
             return grading
+
+
+def pairs_of(
+    plan: EvalPlan, case: Case, trials: Sequence[GradedTrial], variants: Sequence[str]
+) -> list[tuple[ComparisonKey, Pair]]:
+    """The comparisons of one case that have both sides, in the order of the plan's candidates."""
+    sides = {name: comparable(trials, name) for name in variants}
+    baseline = sides.get(plan.baseline)
+    if not baseline:
+        return []
+    return [
+        (
+            ComparisonKey(candidate=name, case_id=case.id),
+            Pair(case=case, candidate=name, baseline_trials=baseline, candidate_trials=sides[name]),
+        )
+        for name in plan.candidates
+        if sides.get(name)
+    ]
 
 
 def comparable(trials: Sequence[GradedTrial], variant: str) -> list[Subject]:

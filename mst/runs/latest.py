@@ -7,13 +7,14 @@ import os
 from pathlib import Path
 
 from mst.config.files import write_atomic
+from mst.errors import CorruptFile, FormatError
 from mst.model.keys import source_stem
 from mst.model.run import LatestRecord, PreviousRun, RunRecord, SummaryRecord
 from mst.runs.folder import RunFolder
 
 
 def may_be_latest(run: RunRecord, collected_at: str, present: LatestRecord | None) -> bool:
-    """Whether a run may become its eval's latest: complete, not narrowed, and collected no earlier than the present one.
+    """Whether a run may become its eval's latest: complete, not narrowed, collected no earlier than the present one.
 
     A regrade has its source's collect phase, so a regrade of a partial run never does. Of two gradings of the same
     trials the later one counts.
@@ -33,7 +34,7 @@ def publish_latest(folder: RunFolder) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         collected_at = folder.source.run().created_at
-        if not may_be_latest(run, collected_at, read_latest(path)):
+        if not may_be_latest(run, collected_at, _present(path)):
             return False
         record = LatestRecord(
             run_id=run.run_id, created_at=run.created_at, path=f"runs/{folder.path.name}", collected_at=collected_at
@@ -45,22 +46,35 @@ def publish_latest(folder: RunFolder) -> bool:
 
 
 def read_latest(path: Path) -> LatestRecord | None:
-    """The present latest, or None."""
+    """The present latest, or None.
+
+    Raises:
+        CorruptFile, FormatError: it cannot be read.
+    """
     try:
         return LatestRecord.from_json(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
 
 
+def _present(path: Path) -> LatestRecord | None:
+    """The present latest; one that cannot be read is as good as none, since it only points to a run."""
+    try:
+        return read_latest(path)
+    except CorruptFile:
+        return None
+
+
 def previous_run(folder: RunFolder, run: RunRecord) -> tuple[RunFolder, SummaryRecord] | None:
     """The eval's latest run that is not another grading of the same trials, if it can be read."""
-    latest = read_latest(folder.path.parent.parent / "latest.json")
-    if latest is None or source_stem(latest.run_id) == source_stem(run.run_id):
+    try:
+        latest = read_latest(folder.path.parent.parent / "latest.json")
+        if latest is None or source_stem(latest.run_id) == source_stem(run.run_id):
+            return None
+        found = RunFolder(folder.path.parent.parent / latest.path)
+        return (found, found.summary()) if (found.path / "summary.json").is_file() else None
+    except (CorruptFile, FormatError):
         return None
-    found = RunFolder(folder.path.parent.parent / latest.path)
-    if not (found.path / "summary.json").is_file():
-        return None
-    return found, found.summary()
 
 
 def change_since(summary_now: SummaryRecord, before: SummaryRecord) -> PreviousRun:

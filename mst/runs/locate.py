@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from mst.errors import UsageError
-from mst.model.keys import RUN_ID, segment, short_id, source_stem
+from mst.errors import InfrastructureError, UsageError
+from mst.model.keys import RUN_ID, regrade_number, segment, short_id, source_stem
 from mst.model.run import LatestRecord
 from mst.runs.folder import RunFolder
 
@@ -25,14 +25,14 @@ def eval_folder(root: Path, eval_name: str) -> Path:
 def new_run(root: Path, eval_name: str, now: datetime) -> RunFolder:
     """Claim a new run ID by creating its folder."""
     runs = eval_folder(root, eval_name) / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(runs, error) from error
     while True:
         path = runs / f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return RunFolder(path)
+        if _claim(path):
+            return RunFolder(path)
 
 
 def new_regrade(source: RunFolder) -> RunFolder:
@@ -41,12 +41,24 @@ def new_regrade(source: RunFolder) -> RunFolder:
     number = 2
     while True:
         path = source.path.with_name(f"{stem}.g{number}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            number += 1
-            continue
-        return RunFolder(path)
+        if _claim(path):
+            return RunFolder(path)
+        number += 1
+
+
+def _claim(path: Path) -> bool:
+    """Create a folder; whether it was this call that did."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    return True
+
+
+def _not_writable(path: Path, error: OSError) -> InfrastructureError:
+    return InfrastructureError(f"{path}: cannot be created ({error.strerror}); give another --output-dir")
 
 
 def find_run(ref: str, root: Path) -> RunFolder:
@@ -61,7 +73,7 @@ def find_run(ref: str, root: Path) -> RunFolder:
     if ref == "latest":
         return latest_run(root)
     if not (RUN_ID.fullmatch(ref) or SHORT.fullmatch(ref)):
-        raise UsageError(f"{ref!r} is neither a run folder nor a run ID; 'mst ls' lists the runs of {root}")
+        raise UsageError(f"{ref!r} is neither a run folder nor a run ID, its 6-hex short form, or 'latest'")
     found = [folder for folder in all_runs(root) if ref in (folder.run_id, short_id(folder.run_id))]
     if len(found) == 1:
         return found[0]
@@ -95,4 +107,7 @@ def regrades_of(source: RunFolder) -> list[RunFolder]:
     """A run's regrades, by number."""
     stem = source_stem(source.run_id)
     found = [RunFolder(path.parent) for path in source.path.parent.glob(f"{stem}.g*/run.json")]
-    return sorted(found, key=lambda folder: int(folder.run_id.rpartition(".g")[2]))
+    return sorted(
+        (folder for folder in found if RUN_ID.fullmatch(folder.run_id)),
+        key=lambda folder: regrade_number(folder.run_id),
+    )

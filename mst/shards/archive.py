@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Self
+
+import zstandard
 
 from mst.errors import CorruptFile, InfrastructureError
 
@@ -34,8 +37,6 @@ class Caps:
 
 def pack(folder: Path, target: Path) -> None:
     """Write a folder as `tar.zst`. Reproducible: sorted names, no times, owners or modes but the executable bit."""
-    import zstandard
-
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     with (
         target.open("wb") as raw,
@@ -67,8 +68,6 @@ def unpack(archive: Path, into: Path, caps: Caps | None = None) -> None:
         CorruptFile: truncated, not a bundle, over a cap, or an entry that would leave the folder, or is no plain file.
         InfrastructureError: this machine's disk is full or may not be written.
     """
-    import zstandard
-
     caps = caps or Caps()
     allowed = min(caps.total_bytes, int(archive.stat().st_size * caps.ratio) + CHUNK_BYTES)
     decompressor = zstandard.ZstdDecompressor(max_window_size=caps.window_bytes)
@@ -85,16 +84,17 @@ def unpack(archive: Path, into: Path, caps: Caps | None = None) -> None:
         raise CorruptFile(f"{archive}: truncated or not a bundle ({error}); it will be fetched again") from error
 
 
-class _Unzipped:
+class _Unzipped(io.RawIOBase):
     """The decompressed stream, with bounded memory and length, that knows whether it came to its end."""
 
     def __init__(self, raw: IO[bytes], decompressor: Any, allowed_bytes: int) -> None:
+        super().__init__()
         self._raw = raw
         self._decompressor = decompressor
         self._room = allowed_bytes
         self._held = b""
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = CHUNK_BYTES) -> bytes:
         """At most `size` bytes; fewer only at the end."""
         pieces = [self._held]
         found = len(self._held)
@@ -156,7 +156,7 @@ def _extract(tar: tarfile.TarFile, into: Path, caps: Caps, allowed_bytes: int, p
             raise CorruptFile(f"{place}: {entry.name} is cut short")
         if entry.mode & 0o100:
             target.chmod(0o700)
-        tar.members.clear()
+        tar.members.clear()  # type: ignore[attr-defined]  # not in the stubs; else one entry a file stays in memory
 
 
 def _check_entry(entry: tarfile.TarInfo, place: str) -> None:

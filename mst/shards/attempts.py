@@ -8,11 +8,12 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from mst.model.shard import UnitKey
+from mst.model.shard import UnitKey, unit_name
 from mst.shards.contract import (
     TERMINAL,
     Cancel,
@@ -25,7 +26,7 @@ from mst.shards.contract import (
 )
 from mst.shards.poison import write_poisoned
 from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
-from mst.shards.units import finished_units
+from mst.shards.units import UNITS, read_unit
 
 WITHOUT_PROGRESS = 3
 IN_ALL = 10
@@ -64,12 +65,14 @@ def run_attempts(
         fruitless = 0 if outcome.finished else fruitless + 1
         if _all_there(spec):
             outcome = AttemptOutcome(ok=True, counts=outcome.counts, hello=outcome.hello)
+        elif outcome.ok:
+            outcome = replace(outcome, ok=False, reason="lost", detail="the worker ended without all of its units")
         if not may_try_again(outcome, attempts=len(attempts), fruitless=fruitless):
             break
         events.state(ShardState(shard=spec.index, state="lost", attempt=attempts[-1], reason=outcome.detail))
         crashes.update(outcome.in_flight)
         write_poisoned(spec.results, [key for key, times in crashes.items() if times >= CRASHES])
-    done = outcome.ok and _all_there(spec)
+    done = outcome.ok
     events.state(ShardState(shard=spec.index, state=_end(outcome, done=done), reason=outcome.detail))
     return ShardOutcome(
         shard=spec.index,
@@ -104,7 +107,7 @@ def _attempt(spec: ShardSpec, channel: Channel, events: ShardEvents, cancel: Can
 
 
 def _all_there(spec: ShardSpec) -> bool:
-    return len(finished_units(spec.results, spec.planned, spec.digest)) == len(spec.planned)
+    return all(read_unit(spec.results / UNITS / unit_name(key), key, spec.digest) is not None for key in spec.planned)
 
 
 def _now() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ PASSED_ON = (
 )
 """All that a worker gets of this process's environment: nothing that could hold a secret."""
 STDERR_TAIL_BYTES = 16 * 1024
+FILE_MAX_BYTES = 2 * 1024**3
 
 
 class ChildProcess:
@@ -152,6 +154,9 @@ class ProcessChannel:
         into.parent.mkdir(parents=True, exist_ok=True)
         temporary = into.with_name(f".{into.name}.tmp")
         try:
+            status = source.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_MAX_BYTES:
+                raise RunnerError(f"cannot be brought back: no plain file of at most {FILE_MAX_BYTES} bytes")
             temporary.unlink(missing_ok=True)
             _link(str(source), str(temporary))
             temporary.replace(into)

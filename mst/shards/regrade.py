@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mst.config.registry import plugin_versions
-from mst.errors import GraderError, UsageError
+from mst.errors import MstError, UsageError
 from mst.grade.contract import GradingSource
 from mst.grade.live import Live
 from mst.grade.names import pairwise_for
@@ -19,8 +19,9 @@ from mst.process.redact import Redactor
 from mst.runs.assemble import assemble
 from mst.runs.earlier import EarlierGradings, adopt, refuse_changed
 from mst.runs.folder import RunFolder
-from mst.runs.grading import GradedCase, Starting, Told
+from mst.runs.grading import GradedCase, NotAsked, Starting, Told
 from mst.runs.inputs import write_inputs
+from mst.runs.intact import refuse_altered
 from mst.runs.locate import new_regrade
 from mst.runs.record import regrade_record
 from mst.shards.bundle import BundleInput
@@ -37,7 +38,7 @@ from mst.shards.coordinate import (
     save_plan,
 )
 from mst.shards.request import GradeRequest, Settled, lookup, owes
-from mst.shards.units import finished_units
+from mst.shards.units import each_finished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +69,21 @@ def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Ca
 
     Raises:
         UsageError: nothing was collected, transcripts were redacted.
-        GraderError: a judge's preflight failed here; no regrade is left.
+        CorruptFile, ObjectMissing, DigestMismatch: a trial is not what was collected.
+        GraderError: a judge's preflight failed here.
+        RefusedError: a secret's value stands in what would be sent.
+        InfrastructureError: what it needs cannot be reached. When nothing was sent or graded yet, no regrade is left.
     """
     refuse_ungradable(request.source)
+    refuse_altered(request.source, (key for case in request.inputs.cases for key in request.keys(case)))
     folder = new_regrade(request.source)
     with folder.locked(), hooks.watching(folder):
         try:
             run = _begin(request, folder, runner)
             return _grade(request, folder, run, runner, events, cancel, hooks, earlier=None)
-        except (GraderError, UsageError):
-            _discard(folder)
+        except MstError:
+            if not plans_of(folder.work, "grade") and not (folder.path / "scores").is_dir():
+                clear_work(folder.path)
             raise
 
 
@@ -89,8 +95,9 @@ def grade_collected(
     The caller holds the folder's lock.
     """
     folder = request.source
-    grading = Grading(runner=_runner(request, runner, None))
+    grading = Grading(runner=_runner(request, runner, _dispatches(run)))
     run = run.model_copy(update={"grading": grading})
+    _take_back(folder, request, runner)
     earlier = EarlierGradings(folder) if (folder.path / "scores").is_dir() else None
     return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
 
@@ -105,15 +112,17 @@ def resume(
     """
     with folder.locked(), hooks.watching(folder):
         before = folder.run()
-        now = _record(request, folder, runner, before.grading.runner.dispatches if before.grading else None)
+        now = _record(request, folder, runner, _dispatches(before))
         refuse_changed(before, now)
-        for plan in plans_of(folder.work, "grade"):
-            runner.recover(plan.specs)
-            _adopt(folder, plan, request)
+        _take_back(folder, request, runner)
         earlier = EarlierGradings(folder)
-        if before.phases.grade == "complete":
+        if before.phases.grade == "complete" and not any(owes(request, earlier, case) for case in request.inputs.cases):
             return None
-        run = before.model_copy(update={"grading": now.grading})
+        if before.graders != now.graders:
+            write_inputs(folder, request.inputs)
+        phases = before.phases.model_copy(update={"grade": "partial"})
+        update = {"grading": now.grading, "graders": now.graders, "judges": now.judges, "phases": phases}
+        run = before.model_copy(update=update)
         folder.write_run(run)
         return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
 
@@ -128,7 +137,8 @@ def attach(
             outcomes = runner.follow(plans[-1].specs, events, cancel)
             if outcomes is not None:
                 run = folder.run()
-                source = recorded_source(plans[-1], outcomes)
+                # a dispatch that resumed an earlier one was sent only what was owed
+                source = Settled(recorded_source(plans[-1], outcomes), EarlierGradings(folder))
                 return _assemble(request, folder, run, source, cancel, hooks, outcomes)
     return resume(request, folder, runner, events, cancel, hooks)
 
@@ -279,16 +289,23 @@ def _grade_here(
             redactor=Redactor(request.secrets.values()),
             earlier=lookup(request, earlier) if earlier is not None else lambda _key: None,
         )
-        summary = asyncio.run(_here(request, folder, run, live, cancel, hooks))
+        summary = asyncio.run(_here(request, folder, run, live, cancel, hooks, earlier))
     clear_work(folder.work)
     return Graded(folder=folder, summary=summary)
 
 
 async def _here(
-    request: GradeRequest, folder: RunFolder, run: RunRecord, live: Live, cancel: Cancel, hooks: Hooks
+    request: GradeRequest,
+    folder: RunFolder,
+    run: RunRecord,
+    live: Live,
+    cancel: Cancel,
+    hooks: Hooks,
+    earlier: EarlierGradings | None,
 ) -> SummaryRecord:
     assert run.grading is not None
     await live.preflight(request.judges())
+    unasked: GradingSource = NotAsked("cancelled")
     return await assemble(
         folder,
         run,
@@ -299,20 +316,23 @@ async def _here(
         variants=request.variants,
         cancel=cancel,
         runner=run.grading.runner,
+        unasked=unasked if earlier is None else Settled(unasked, earlier),
         starting=hooks.starting,
         told=hooks.told,
         on_case=hooks.on_case,
     )
 
 
-def _adopt(folder: RunFolder, plan: Plan, request: GradeRequest) -> None:
-    """Write the verdicts that an earlier dispatch brought back into the folder, where a resume finds them."""
-    for spec in plan.specs:
-        for unit in finished_units(spec.results, spec.planned, spec.digest).values():
-            found = unit.trial_grading or unit.comparison_grading
-            if found is not None:
-                adopt(folder, request.plan.baseline, found)
+def _dispatches(run: RunRecord) -> Sequence[str] | None:
+    return run.grading.runner.dispatches if run.grading is not None else None
 
 
-def _discard(folder: RunFolder) -> None:
-    clear_work(folder.path)
+def _take_back(folder: RunFolder, request: GradeRequest, runner: Runner) -> None:
+    """Write the verdicts that earlier dispatches brought back into the folder, where a resume finds them."""
+    for plan in plans_of(folder.work, "grade"):
+        runner.recover(plan.specs)
+        for spec in plan.specs:
+            for unit in each_finished(spec.results, spec.planned, spec.digest):
+                found = unit.trial_grading or unit.comparison_grading
+                if found is not None:
+                    adopt(folder, request.plan.baseline, found)

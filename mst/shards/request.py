@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mst.grade.comparing import pair_digests
 from mst.grade.contract import Grader, GradingSource, Pair
 from mst.grade.names import graders_for, pairwise_for
 from mst.judges.contract import Subject
@@ -13,10 +14,10 @@ from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.run import Selection
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import UnitKey
-from mst.runs.earlier import EarlierGradings, is_settled
+from mst.runs.earlier import EarlierGradings, kept_preferences, kept_scores
 from mst.runs.folder import RunFolder
+from mst.runs.grading import GradedTrial, pairs_of
 from mst.runs.inputs import GradeInputs
-from mst.shards.coordinate import planned_units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,12 @@ class GradeRequest:
         """The eval plan with the graders to use."""
         return self.inputs.plan
 
+    def keys(self, case: Case) -> Iterator[TrialKey]:
+        """Every planned trial of one case."""
+        for name in self.variants:
+            for number in range(self.plan.trials_of(case)):
+                yield TrialKey(variant=name, case_id=case.id, trial=number)
+
     def graders(self, key: TrialKey, case: Case) -> list[Grader]:
         """The graders of one trial."""
         return graders_for(self.plan, self.plan.variant(key.variant), case)
@@ -78,22 +85,25 @@ def lookup(
 
 def owes(request: GradeRequest, earlier: EarlierGradings, case: Case) -> bool:
     """Whether some grader owes this case a verdict."""
-    judges = pairwise_for(request.plan)
-    for key in planned_units(request.plan, case, request.variants, request.source):
-        if isinstance(key, ComparisonKey):
-            compared = earlier.comparison(key, judges)
-            if compared is None or not is_settled(compared.preferences, compared.identities, judges):
-                return True
+    trials = []
+    for key in request.keys(case):
+        subject = request.source.subject(case, key)
+        if subject is None or not subject.record.is_scorable:
             continue
         graders = request.graders(key, case)
         graded = earlier.trial(key, graders)
-        if graders and (graded is None or not is_settled(graded.scores, graded.identities, graders)):
+        if len(kept_scores(graded, subject.digest, graders)) < len(graders):
             return True
-    return False
+        trials.append(GradedTrial(key=key, subject=subject, grading=graded))
+    judges = pairwise_for(request.plan)
+    return any(
+        len(kept_preferences(earlier.comparison(key, judges), pair, judges)) < len(judges)
+        for key, pair in pairs_of(request.plan, case, trials, request.variants)
+    )
 
 
 class Settled(GradingSource):
-    """Cases that owed nothing were not sent out again: their verdicts are in the folder. All others from the source."""
+    """Verdicts that stay are taken from the folder, whatever became of the shard; all others come from the source."""
 
     def __init__(self, source: GradingSource, earlier: EarlierGradings) -> None:
         self._source = source
@@ -101,14 +111,24 @@ class Settled(GradingSource):
 
     async def trial(self, key: TrialKey, subject: Subject, graders: Sequence[Grader]) -> TrialGrading:
         """See `GradingSource.trial`."""
-        found = self._earlier.trial(key, graders)
-        if found is not None and is_settled(found.scores, found.identities, graders):
-            return found
-        return await self._source.trial(key, subject, graders)
+        kept = kept_scores(self._earlier.trial(key, graders), subject.digest, graders)
+        asked = [grader for grader in graders if grader.name not in kept]
+        scores = kept | ((await self._source.trial(key, subject, asked)).scores if asked else {})
+        return TrialGrading(
+            key=key,
+            trial_digest=subject.digest,
+            scores={grader.name: scores[grader.name] for grader in graders},
+            identities={grader.name: grader.identity for grader in graders},
+        )
 
     async def comparison(self, key: ComparisonKey, pair: Pair, judges: Sequence[Grader]) -> ComparisonGrading:
         """See `GradingSource.comparison`."""
-        found = self._earlier.comparison(key, judges)
-        if found is not None and is_settled(found.preferences, found.identities, judges):
-            return found
-        return await self._source.comparison(key, pair, judges)
+        kept = kept_preferences(self._earlier.comparison(key, judges), pair, judges)
+        asked = [judge for judge in judges if judge.name not in kept]
+        preferences = kept | ((await self._source.comparison(key, pair, asked)).preferences if asked else {})
+        return ComparisonGrading(
+            key=key,
+            trial_digests=pair_digests(pair),
+            preferences={judge.name: preferences[judge.name] for judge in judges},
+            identities={judge.name: judge.identity for judge in judges},
+        )

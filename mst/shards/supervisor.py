@@ -274,7 +274,10 @@ class _Session:
             if self._cancel.is_set():
                 return "cancelled", self._cancel.reason
             if self._done.cancelled:
-                return "lost", f"the worker was told by its machine to stop, {self._done.cancelled} units before the end"
+                return (
+                    "lost",
+                    f"the worker was told by its machine to stop, {self._done.cancelled} units before the end",
+                )
             return None, None
         if self._cancel.is_set():
             return "cancelled", self._cancel.reason

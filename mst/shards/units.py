@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +60,16 @@ def read_unit(path: Path, key: UnitKey, digest: str) -> Unit | None:
 
 
 def finished_units(results: Path, planned: Iterable[UnitKey], digest: str) -> dict[UnitKey, Unit]:
-    """The planned units that a results folder has valid files of."""
-    found = {}
+    """The planned units that a results folder has valid files of. All in memory: see `each_finished`."""
+    return {unit.key: unit for unit in each_finished(results, planned, digest)}
+
+
+def each_finished(results: Path, planned: Iterable[UnitKey], digest: str) -> Iterator[Unit]:
+    """The planned units that a results folder has valid files of, one after the other."""
     for key in planned:
         unit = read_unit(results / UNITS / unit_name(key), key, digest)
         if unit is not None:
-            found[key] = unit
-    return found
+            yield unit
 
 
 def has_unit(results: Path, key: UnitKey) -> bool:
