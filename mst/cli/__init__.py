@@ -55,7 +55,7 @@ class Lazy(click.Group):
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="mst")
 def cli() -> None:
-    r"""Does setup B do the job better than setup A, and how sure are we?
+    """Does setup B do the job better than setup A, and how sure are we?
 
     \b
     mst demo                          see the whole path on an example

@@ -62,8 +62,8 @@ def _collect(config: Path, results: Path) -> RunAsked:
     from mst.cli.running import Asked
 
     return Asked(
-        config=config, variants=(), cases=(), tags=(), max_cases=None, sample=None, trials=None, seed=20, runner="local",
-        options={}, grade_runner="local", grade_options={}, no_grade=True, resuming=None, dry_run=False,
+        config=config, variants=(), cases=(), tags=(), max_cases=None, sample=None, trials=None, seed=20,
+        runner="local", options={}, grade_runner="local", grade_options={}, no_grade=True, resuming=None, dry_run=False,
         fail_fast=False, secrets_file=None, output_dir=results, fail_on=(), as_json=False,
     )  # fmt: skip
 

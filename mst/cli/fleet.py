@@ -19,7 +19,7 @@ def command() -> None:
 )
 @click.option("--queue", "queues", multiple=True, default=("*",), show_default=True, help="Queues that it may use.")
 def keygen(folder: Path, evals: tuple[str, ...], queues: tuple[str, ...]) -> None:
-    r"""Make a signing key for coordinators and a fleet key for workers.
+    """Make a signing key for coordinators and a fleet key for workers.
 
     \b
     signing.key   private; coordinators sign with it       MST_SIGNING_KEY_FILE

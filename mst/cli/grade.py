@@ -34,7 +34,7 @@ def command(
     fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Grade a stored run again, as a run of its own beside it.
+    """Grade a stored run again, as a run of its own beside it.
 
     RUN is a run folder, a run ID, its 6-hex short form, or `latest`.
 

@@ -34,7 +34,7 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 @click.pass_context
 def command(ctx: click.Context, /, config: Path, runner_option: tuple[str, ...], grade_runner_option: tuple[str, ...],
             **given: object) -> None:  # fmt: skip
-    r"""Collect and grade an eval, and say which variant does the job better.
+    """Collect and grade an eval, and say which variant does the job better.
 
     \b
     mst run examples/hello/eval.yaml

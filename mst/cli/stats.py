@@ -14,7 +14,7 @@ import click
     "--json", "inputs", metavar="INPUTS", default=None, help="Inputs as a JSON object, @FILE, or - for stdin."
 )
 def command(kind: str | None, inputs: str | None) -> None:
-    r"""Compute a statistic from numbers; without KIND, list the kinds.
+    """Compute a statistic from numbers; without KIND, list the kinds.
 
     What is undefined is null, with its reason beside it.
 

@@ -33,7 +33,7 @@ def command(
     janitor_every: float,
     settle: float,
 ) -> None:
-    r"""Run a Celery worker with the settings that shards need.
+    """Run a Celery worker with the settings that shards need.
 
     Reads MST_BROKER_URL, MST_STORE, MST_FLEET_KEY_FILE and MST_TRUSTED_SIGNERS_FILE from the environment.
 

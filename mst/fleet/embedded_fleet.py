@@ -1,4 +1,4 @@
-"""A whole fleet on this machine for the time of one command: a broker, keys, and a few workers. Same code as a real one.
+"""A whole fleet on this machine for the time of one command: a broker, keys, a few workers. Same code as a real one.
 
 All of it ends with the coordinator, however that ends: the broker watches its parent, the workers their stdin.
 """

@@ -1,6 +1,6 @@
-"""The body of the one Celery task: from a message to a committed shard, or to a shard that somebody else can go on with.
+"""The body of the one Celery task: from a message to a committed shard, or to one that somebody else can go on with.
 
-    verify -> still open? -> acquire -> bundle -> units of earlier attempts -> secrets -> supervise -> manifest -> finish
+    verify -> still open? -> acquire -> bundle -> units of earlier attempts -> secrets -> supervise -> manifest
 
 Every step may happen twice, late or never. What is dropped here is sent again by a janitor when it still matters.
 """

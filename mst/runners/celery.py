@@ -143,7 +143,7 @@ class CeleryRunner:
         self._send: Send = celery_sender(make_app(settings.broker_url))
         if not self._options.wait and not self._presence.workers(self._queue):
             raise UsageError(
-                f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version ({__version__}), "
+                f"no worker serves the queue {self._queue}: start one with 'mst worker' of version {__version__}, "
                 "or wait for one with --runner-option wait=true"
             )
 

@@ -69,16 +69,17 @@ class RunFolder:
 
     def trial_path(self, key: TrialKey) -> Path:
         """Where a trial's record is."""
-        return self.path / "transcripts" / segment(key.variant) / segment(key.case_id) / f"{key.trial}.json"
+        return self.path.joinpath("transcripts", segment(key.variant), segment(key.case_id), f"{key.trial}.json")
 
     def artifact_folder(self, key: TrialKey) -> Path:
         """Where a trial's exported workspace is."""
-        return self.path / "artifacts" / segment(key.variant) / segment(key.case_id) / str(key.trial)
+        return self.path.joinpath("artifacts", segment(key.variant), segment(key.case_id), str(key.trial))
 
     def score_path(self, grader: str, key: TrialKey) -> Path:
         """Where one grader's score on a trial is."""
-        folder = self.path / "scores" / segment(grader) / segment(key.variant) / segment(key.case_id)
-        return folder / f"{key.trial}.json"
+        return self.path.joinpath(
+            "scores", segment(grader), segment(key.variant), segment(key.case_id), f"{key.trial}.json"
+        )
 
     def preference_path(self, judge: str, key: ComparisonKey) -> Path:
         """Where one pairwise judge's preference on a case is."""

@@ -217,4 +217,7 @@ def not_compared(key: ComparisonKey, pair: Pair, judges: Sequence[Grader], reaso
 
 
 async def _all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
-    return list(await asyncio.gather(*awaitables))
+    listed = list(awaitables)
+    if len(listed) == 1:  # the usual case, and cheaper without a task of its own
+        return [await listed[0]]
+    return list(await asyncio.gather(*listed))

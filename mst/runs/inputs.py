@@ -56,7 +56,8 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
     stored = source.cases()
     _refuse_other(run, resolved, stored)
     plan = _collected_as(run, resolved.plan)
-    cases = CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
+    unchanged = stored.hash == resolved.cases.hash
+    cases = stored if unchanged else CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
     notes = []
     if resolved.plan.content_hash != run.content_hash:
         notes.append(f"{path}: changed since the run was collected")

@@ -326,9 +326,11 @@ def _warnings(totals: Totals, phases: Phases) -> list[str]:
     graded = phases.grade != "skipped"
     if graded and not any(found.fates[Fate.SCORED] for found in totals.variants.values()):
         warnings.append("Nothing was graded: no trial has a finding that counts.")
-    for found in totals.variants.values():
-        if graded and found.fates[Fate.UNGRADED]:
-            warnings.append(f"{found.name}: {found.fates[Fate.UNGRADED]} ungraded trials are out of its pass rate.")
+    warnings.extend(
+        f"{found.name}: its pass rate leaves out {found.fates[Fate.UNGRADED]} ungraded of {found.planned} trials."
+        for found in totals.variants.values()
+        if graded and found.fates[Fate.UNGRADED]
+    )
     if len(totals.variants) > 1 and len(totals.cases) < FEW_CASES:
         warnings.append(f"{len(totals.cases)} cases are too few for any verdict: at least {FEW_CASES} must differ.")
     return warnings

@@ -175,7 +175,7 @@ class Runner(Protocol):
         ...
 
     def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
-        """Send out one dispatch: run all shards and return their outcomes in the same order. Blocks until all have ended.
+        """Send out one dispatch: run all shards, return their outcomes in the same order. Blocks until all have ended.
 
         Lost shards are sent out again as far as the limits allow. Unit files are in each spec's `results` at the end,
         and as soon as they are reported.
@@ -191,8 +191,9 @@ class Runner(Protocol):
         ...
 
     def recover(self, shards: Sequence[ShardSpec]) -> None:
-        """See to it that nobody works on these shards of an earlier dispatch any more, and bring their finished units
-        to their `results` folders. Idempotent.
+        """Bring the finished units of an earlier dispatch's shards to their `results` folders. Idempotent.
+
+        Nobody may be working on them any more when this returns.
         """
         ...
 
@@ -220,7 +221,7 @@ class WorkerProcess(Protocol):
         ...
 
     def stderr_tail(self) -> str:
-        """The end of its stderr, some KiB of it, as it wrote them: not for anybody's eyes before secrets are taken out."""
+        """The last KiB of its stderr, as it wrote them: nobody may see them before secrets are taken out."""
         ...
 
     def close_stdin(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mst.errors import RunnerError
 from mst.model.shard import LINE_MAX_BYTES
-from mst.process.group import MARK, new_mark, sweep
+from mst.process.group import MARK, marked, new_mark, sweep
 from mst.shards.units import ARTIFACTS, UNITS
 
 PASSED_ON = (
@@ -105,8 +105,6 @@ class ChildProcess:
 
 def sweep_leftovers(mark: str) -> None:
     """Kill programs that a worker which has ended left behind."""
-    from mst.process.group import marked
-
     for pid in marked(mark):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, 9)
