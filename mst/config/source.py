@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,11 @@ class Source:
 
 def snaked(keys: Iterable[str | int]) -> Keys:
     """A path of keys with its mapping keys in snake_case."""
-    return tuple(to_snake(key) if isinstance(key, str) else key for key in keys)
+    return tuple(_snake(key) if isinstance(key, str) else key for key in keys)
+
+
+_snake = lru_cache(maxsize=2048)(to_snake)
+"""The same few keys come again in every case."""
 
 
 def dotted(keys: Iterable[str | int]) -> str:
