@@ -52,16 +52,16 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
         return GradeInputs(
             plan=run.plan, cases=source.cases(), datasets=run.datasets, files=source.files(), notes=(note,)
         )
-    resolved = load_eval(path)
-    stored = source.cases()
-    _refuse_other(run, resolved, stored)
-    plan = _collected_as(run, resolved.plan)
-    unchanged = stored.hash == resolved.cases.hash
-    cases = stored if unchanged else CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
-    notes = []
-    if resolved.plan.content_hash != run.content_hash:
-        notes.append(f"{path}: changed since the run was collected")
-    return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
+    with load_eval(path) as resolved:
+        stored = source.cases()
+        _refuse_other(run, resolved, stored)
+        plan = _collected_as(run, resolved.plan)
+        unchanged = stored.hash == resolved.cases.hash
+        cases = stored if unchanged else CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
+        notes = []
+        if resolved.plan.content_hash != run.content_hash:
+            notes.append(f"{path}: changed since the run was collected")
+        return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
 
 
 def _refuse_other(run: RunRecord, resolved: ResolvedEval, stored: CaseFile) -> None:
