@@ -1,10 +1,10 @@
 """A scorer that looks for the target in the answer, for scoring a log again."""
 
-from inspect_ai.scorer import CORRECT, INCORRECT, Score, accuracy, scorer
+from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, accuracy, scorer
 
 
 @scorer(metrics=[accuracy()])
-def contains():
+def contains() -> Scorer:
     """Correct when the target stands in the answer."""
 
     async def score(state, target):
