@@ -10,6 +10,7 @@ from mst.model.base import Document, Model, RelativePath
 from mst.model.keys import RunId
 
 MANIFEST_FORMAT = "mst.manifest/v1"
+PACK_FORMAT = "mst.pack/v1"
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 DispatchName = Annotated[str, StringConstraints(pattern=r"^d[1-9]\d*$")]
@@ -31,7 +32,7 @@ class ManifestFile(Model):
 
 
 class Pack(Model):
-    """Many small files in one object, with an index object that lists them by path, size, digest, offset, length."""
+    """Many small files in one object, with an index object that lists them (`PackHeader`, then a `PackEntry` each)."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -39,8 +40,49 @@ class Pack(Model):
     size: Size
     index_sha256: Sha256
     index_size: Size
+    files: Annotated[int, Field(ge=1)]
+    """How many the index lists."""
+    first: RelativePath
+    """The least path in the index, by code points."""
+    last: RelativePath
+    """The greatest."""
     object: RelativePath | None = None
     """Key of the pack. Left out when it is the run's own `packs/<sha256>`."""
+    index_object: RelativePath | None = None
+    """Key of the index. Left out when it is the run's own `indexes/<sha256>`."""
+
+
+class PackHeader(Document):
+    """The first line of a pack's index."""
+
+    FORMAT: ClassVar[str] = PACK_FORMAT
+    KIND: ClassVar[str] = "packIndex"
+    format: Literal["mst.pack/v1"] = "mst.pack/v1"
+    kind: Literal["packIndex"] = "packIndex"
+
+    pack: Sha256
+    pack_size: Size
+    files: Size
+
+
+class PackEntry(Model):
+    """Every further line of a pack's index: one file. In order of offset, then path."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    path: RelativePath
+    size: Size
+    sha256: Sha256
+    offset: Size
+    length: Size
+    """Bytes in the pack; in this version the same as `size`."""
+    executable: bool = False
+
+    @model_validator(mode="after")
+    def _is_stored_as_it_is(self) -> Self:
+        if self.length != self.size:
+            raise ValueError("length and size differ")
+        return self
 
 
 class SourceRun(Model):

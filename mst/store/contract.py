@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -33,11 +34,13 @@ class ObjectInfo:
         key: where it is.
         size: its length in bytes.
         version: changes with every write; opaque. For `replace_if_match`.
+        modified: when it was last written, by the store's own clock, to the second. No part of equality.
     """
 
     key: str
     size: int
     version: str
+    modified: datetime = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,15 @@ class Store(Protocol):
 
         Raises:
             ObjectMissing: there is none.
+        """
+        ...
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """A part of one version of an object, at most `GET_MAX_BYTES`.
+
+        Raises:
+            ObjectMissing: there is none.
+            StoreError: it ends before the range does.
         """
         ...
 
@@ -168,6 +180,16 @@ def check_key(key: str) -> str:
             f"{key[:200]!r} is not a key of a store: relative, plain segments, at most {KEY_MAX_BYTES} bytes"
         )
     return key
+
+
+def check_range(key: str, start: int, length: int) -> None:
+    """Refuse a range that is none.
+
+    Raises:
+        StoreError: it begins before the object, or is larger than `get` allows.
+    """
+    if start < 0 or not 0 <= length <= GET_MAX_BYTES:
+        raise StoreError(f"{key}: {length} bytes from {start} are not a range of at most {GET_MAX_BYTES} bytes")
 
 
 def check_prefix(prefix: str) -> str:

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import shutil
 from pathlib import Path
 
-from mst.errors import DigestMismatch, FormatError, ObjectMissing, StoreError, UsageError
-from mst.model.manifest import ManifestFile, RunManifest, SourceRun
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError, UsageError
+from mst.model.manifest import ManifestFile, Pack, RunManifest
 from mst.store.contract import Store
 from mst.store.find import read_run
 from mst.store.layout import RunKeys
-from mst.store.transfer import WORKERS, run_each
+from mst.store.listing import Listing
+from mst.store.transfer import run_each
+from mst.store.unpack import Wanted, unpack
+
+FETCHERS = 4
+"""Packs and large files in transfer at once; each holds up to 8 MiB."""
 
 
-def fetch_run(store: Store, *, eval_name: str, run_id: str, into: Path, workers: int = WORKERS) -> RunManifest:
+def fetch_run(
+    store: Store,
+    *,
+    eval_name: str,
+    run_id: str,
+    into: Path,
+    workers: int = FETCHERS,
+    wanted: Wanted | None = None,
+) -> RunManifest:
     """Download a run into a folder that does not exist yet.
 
     All files are downloaded and checked in a temporary folder beside it, flushed to disk, then it gets its name in one
-    step. After an error or a kill there is no folder `into` (a killed fetch leaves `.<name>.fetch-*`).
+    step. After an error or a kill there is no folder `into` (a killed fetch leaves `.<name>.fetch-*`). Memory does not
+    grow with the run.
 
     Args:
         store: where from.
         eval_name: of the run.
         run_id: of the run.
         into: the run's folder to be.
-        workers: files in transfer at once.
+        workers: packs and large files in transfer at once.
+        wanted: narrows the fetch to some paths; all files by default.
 
     Raises:
         UsageError: the store has no such run, or `into` is there already.
@@ -37,12 +53,13 @@ def fetch_run(store: Store, *, eval_name: str, run_id: str, into: Path, workers:
     found = read_run(store, keys)
     if found is None:
         raise UsageError(f"{store.uri} has no run {run_id} of {eval_name}")
-    manifest = found.manifest
-    _fetch(store, keys, manifest, into, workers)
-    return manifest
+    fetch_listing(store, Listing.of(found.manifest), into=into, workers=workers, wanted=wanted)
+    return found.manifest
 
 
-def fetch_source(store: Store, manifest: RunManifest, *, into: Path, workers: int = WORKERS) -> None:
+def fetch_source(
+    store: Store, manifest: RunManifest, *, into: Path, workers: int = FETCHERS, wanted: Wanted | None = None
+) -> None:
     """Download the run that a regrade refers to, from what the regrade's manifest lists. See `fetch_run`.
 
     Raises:
@@ -50,8 +67,8 @@ def fetch_source(store: Store, manifest: RunManifest, *, into: Path, workers: in
     """
     if manifest.source is None:
         raise UsageError(f"{manifest.run_id} refers to no other run")
-    source = manifest.source
-    _fetch(store, RunKeys(manifest.eval_name, source.run_id), source, into, workers)
+    listing = Listing.of_source(manifest.eval_name, manifest.source)
+    fetch_listing(store, listing, into=into, workers=workers, wanted=wanted)
 
 
 def fetch_file(store: Store, key: str, path: Path, *, size: int, sha256: str) -> None:
@@ -69,19 +86,29 @@ def fetch_file(store: Store, key: str, path: Path, *, size: int, sha256: str) ->
     raise DigestMismatch(f"{store.uri}: the object {key} is corrupt: it has {wrong}, {sha256} was stored")
 
 
-def _fetch(store: Store, keys: RunKeys, listed: RunManifest | SourceRun, into: Path, workers: int) -> None:
-    if listed.packs:
-        raise FormatError(f"{store.uri}: {keys.folder} has packs; upgrade mst to fetch it")
+def fetch_listing(
+    store: Store, listing: Listing, *, into: Path, workers: int = FETCHERS, wanted: Wanted | None = None
+) -> None:
+    """Download what a manifest lists, as `fetch_run` does.
+
+    Raises:
+        UsageError: `into` is there already.
+        DigestMismatch, CorruptFile, StoreError: see `fetch_run`.
+    """
     if os.path.lexists(into):
         raise UsageError(f"{into} is there already; move it away, or fetch to another place")
     temporary = into.parent / f".{into.name}.fetch-{secrets.token_hex(6)}"
 
-    def download(file: ManifestFile) -> None:
-        _download(store, file, file.object or keys.blob(file.sha256), temporary / file.path)
+    def download(item: ManifestFile | Pack) -> None:
+        if isinstance(item, Pack):
+            unpack(store, listing, item, temporary, wanted)
+        elif wanted is None or wanted(item.path):
+            _download(store, item, listing.file_key(item), temporary / item.path)
 
     try:
         _make(temporary)
-        run_each(download, listed.files, workers=workers)
+        items: list[ManifestFile | Pack] = [*listing.packs, *listing.files]
+        run_each(download, items, workers=workers)
         _put_in_place(temporary, into)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -90,6 +117,8 @@ def _fetch(store: Store, keys: RunKeys, listed: RunManifest | SourceRun, into: P
 
 def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
     _make(path.parent)
+    if path.exists():
+        raise CorruptFile(f"{store.uri}: {file.path} is listed twice")
     try:
         fetch_file(store, key, path, size=file.size, sha256=file.sha256)
     except ObjectMissing as error:
@@ -98,7 +127,6 @@ def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
         raise DigestMismatch(f"{error} ({file.path})") from error
     if file.executable:
         path.chmod(path.stat().st_mode | 0o111)
-    _flush(path)
 
 
 def _make(folder: Path) -> None:
@@ -110,13 +138,37 @@ def _make(folder: Path) -> None:
 
 def _put_in_place(temporary: Path, into: Path) -> None:
     try:
-        for folder, _, _ in os.walk(temporary, topdown=False):
-            _flush(Path(folder))
+        flush_tree(temporary)
         # A rename never replaces a folder that has something in it, so a run that came meanwhile is safe.
         temporary.rename(into)
         _flush(into.parent)
     except OSError as error:
         raise StoreError(f"cannot put the fetched run at {into}: {error.strerror or error}") from error
+
+
+def flush_tree(folder: Path) -> None:
+    """Everything below a folder is on disk when this returns.
+
+    One call to the system for its whole file system where that is possible: a flush for each of 100,000 files takes
+    minutes.
+
+    Raises:
+        OSError: the disk could not take it.
+    """
+    system = ctypes.CDLL(None, use_errno=True)
+    if hasattr(system, "syncfs"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if system.syncfs(handle) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(folder))
+        finally:
+            os.close(handle)
+        return
+    for inside, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            _flush(Path(inside, name))
+        _flush(Path(inside))
 
 
 def _flush(path: Path) -> None:

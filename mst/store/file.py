@@ -16,10 +16,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mst.errors import ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
-from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix, is_segment
+from mst.store.contract import (
+    GET_MAX_BYTES,
+    Digested,
+    Folder,
+    ObjectInfo,
+    check_key,
+    check_prefix,
+    check_range,
+    is_segment,
+)
 from mst.store.streams import pieces, read_chunks, save
 
 LOCK_WAIT_S = 10.0
@@ -54,6 +64,18 @@ class FileStore:
     def get_to(self, key: str, path: Path) -> Digested:
         """See `Store.get_to`."""
         return save(self._chunks(key), path)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        check_range(key, start, length)
+        path = self._path(key)
+        with self._mapped("read", key), path.open("rb") as source:
+            source.seek(start)
+            data = source.read(length)
+            size = os.fstat(source.fileno()).st_size
+        if start + length > size or len(data) != length:
+            raise StoreError(f"{self.uri}: {key} ends before byte {start + length}")
+        return data
 
     def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
@@ -239,7 +261,7 @@ def _join(prefix: str, name: str) -> str:
 
 def _info(key: str, found: os.stat_result) -> ObjectInfo:
     version = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
-    return ObjectInfo(key, found.st_size, version)
+    return ObjectInfo(key, found.st_size, version, datetime.fromtimestamp(found.st_mtime, UTC))
 
 
 def _make_folder(folder: Path) -> None:

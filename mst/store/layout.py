@@ -1,9 +1,10 @@
 """Every key of the store's layout, as pure functions of what it is the key of.
 
 <eval>/latest.json
-<eval>/runs/<run>/manifest.<generation>.json   claim.json   blobs/<sha256>   packs/<sha256>
+<eval>/clock                                  written to learn the store's time
+<eval>/runs/<run>/manifest.<generation>.json   claim.json   blobs/<sha256>   packs/<sha256>   indexes/<sha256>
 <eval>/dispatches/<run>/<dispatch>/dispatch.json   closed.json   bundles/<sha256>   blobs/<sha256>
-    .../shards/<i>/manifest.json   attempts/<attempt ID>/units/<name>
+    .../shards/<i>/manifest.json   attempts/<attempt ID>/units/<name>   packs/<sha256>   indexes/<sha256>
 """
 
 from __future__ import annotations
@@ -30,6 +31,21 @@ def runs_folder(eval_name: str) -> str:
 def latest_key(eval_name: str) -> str:
     """The key that names an eval's latest complete run."""
     return f"{segment(eval_name)}/latest.json"
+
+
+def clock_key(eval_name: str) -> str:
+    """The key whose modification time tells what time it is for the store."""
+    return f"{segment(eval_name)}/clock"
+
+
+def pack_key(folder: str, sha256: str) -> str:
+    """A pack of a run's or an attempt's folder."""
+    return f"{folder}/packs/{sha256}"
+
+
+def index_key(folder: str, sha256: str) -> str:
+    """The index of a pack."""
+    return f"{folder}/indexes/{sha256}"
 
 
 def generation_of(name: str) -> int | None:
@@ -87,8 +103,12 @@ class RunKeys:
         return f"{self.blobs}/{sha256}"
 
     def pack(self, sha256: str) -> str:
-        """A pack of small files, or its index."""
-        return f"{self.folder}/packs/{sha256}"
+        """A pack of small files."""
+        return pack_key(self.folder, sha256)
+
+    def index(self, sha256: str) -> str:
+        """The index of a pack."""
+        return index_key(self.folder, sha256)
 
     def dispatch(self, dispatch: str) -> DispatchKeys:
         """Keys of one of the run's dispatches (`d1`)."""
@@ -157,9 +177,13 @@ class ShardKeys:
         """The folder of the shard's attempts; the folders below it are attempt IDs."""
         return f"{self.folder}/attempts"
 
+    def attempt(self, attempt: str) -> str:
+        """Everything of one attempt."""
+        return f"{self.attempts}/{attempt}"
+
     def units(self, attempt: str) -> str:
         """The folder of an attempt's units."""
-        return f"{self.attempts}/{attempt}/units"
+        return f"{self.attempt(attempt)}/units"
 
     def unit(self, attempt: str, name: str) -> str:
         """A unit's file, or one that lies beside it. Immutable."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mst.errors import ObjectMissing, PreconditionFailed, StoreError
-from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix
+from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix, check_range
 from mst.store.streams import pieces, save
 
 
@@ -17,7 +18,7 @@ class MemoryStore:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._objects: dict[str, tuple[bytes, int]] = {}
+        self._objects: dict[str, tuple[bytes, int, datetime]] = {}
         self._writes = 0
 
     @property
@@ -35,6 +36,14 @@ class MemoryStore:
     def get_to(self, key: str, path: Path) -> Digested:
         """See `Store.get_to`."""
         return save([self._read(key)], path)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        check_range(key, start, length)
+        data = self._read(key)
+        if start + length > len(data):
+            raise StoreError(f"{self.uri}: {key} ends before byte {start + length}")
+        return data[start : start + length]
 
     def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
@@ -61,15 +70,13 @@ class MemoryStore:
         """See `Store.head`."""
         with self._lock:
             found = self._objects.get(check_key(key))
-        return None if found is None else ObjectInfo(key, len(found[0]), str(found[1]))
+        return None if found is None else _info(key, found)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """See `Store.list`."""
         start = f"{check_prefix(prefix)}/" if prefix else ""
         with self._lock:
-            found = [
-                ObjectInfo(key, len(data), str(n)) for key, (data, n) in self._objects.items() if key.startswith(start)
-            ]
+            found = [_info(key, entry) for key, entry in self._objects.items() if key.startswith(start)]
         return iter(found)
 
     def list_folder(self, prefix: str) -> Folder:
@@ -104,4 +111,9 @@ class MemoryStore:
         if above & self._objects.keys() or any(other.startswith(f"{key}/") for other in self._objects):
             raise StoreError(f"{self.uri}: {key} would be a folder and an object at once")
         self._writes += 1
-        self._objects[key] = (data, self._writes)
+        self._objects[key] = (data, self._writes, datetime.now(UTC))
+
+
+def _info(key: str, entry: tuple[bytes, int, datetime]) -> ObjectInfo:
+    data, number, modified = entry
+    return ObjectInfo(key, len(data), str(number), modified)

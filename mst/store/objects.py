@@ -23,7 +23,7 @@ from obstore.exceptions import (
 )
 
 from mst.errors import MstError, ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
-from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix
+from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix, check_range
 from mst.store.streams import file_size, pieces, save
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 PART_BYTES = 5 * 1024 * 1024
-"""Larger uploads go in parts; 5 MiB is the least that S3 takes."""
+"""Size of a part of a large upload; 5 MiB is the least that S3 takes."""
+ONE_PUT_BYTES = 8 * 1024 * 1024
+"""Up to this size an upload is one request."""
 MOST_PARTS = 9_000
 PARTS_AT_ONCE = 4
 STREAM_BYTES = 1024 * 1024
@@ -97,12 +99,26 @@ class ObstoreStore:
         check_key(key)
         return save(self._chunks(key), path)
 
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        check_range(check_key(key), start, length)
+        try:
+            with self._mapped("read", key):
+                data = bytes(obstore.get_range(self._backend, key, start=start, length=length)) if length else b""
+        except StoreUnavailable:
+            self._check_reaches(key, start + length)
+            raise
+        if len(data) != length or not length:
+            self._check_reaches(key, start + length)
+        self._check_length(key, len(data), length)
+        return data
+
     def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
-        """See `Store.put`. More than five MiB go in parts, which show as one object at the end."""
+        """See `Store.put`. More than eight MiB go in parts, which show as one object at the end."""
         check_key(key)
         size = file_size(data) if isinstance(data, Path) else len(data)
         chunks = pieces(data, sha256)
-        if size <= PART_BYTES:
+        if size <= ONE_PUT_BYTES:
             self._put(key, b"".join(chunks))
             return
         with self._mapped("write", key):
@@ -171,9 +187,17 @@ class ObstoreStore:
         if found != promised:
             raise StoreUnavailable(f"{self.uri}: {key} broke off after {found} of {promised} bytes")
 
+    def _check_reaches(self, key: str, end: int) -> None:
+        """A range that came back short, or not at all, may lie beyond the object: that is no matter of waiting."""
+        found = self.head(key)
+        if found is None:
+            raise ObjectMissing(f"{self.uri}: no object {key}")
+        if found.size < end:
+            raise StoreError(f"{self.uri}: {key} ends before byte {end}, it has {found.size} bytes")
+
     def _info(self, meta: ObjectMeta) -> ObjectInfo:
         version = meta["version"] if self._versioned_by == "version" else meta["e_tag"]
-        return ObjectInfo(meta["path"], meta["size"], version or "")
+        return ObjectInfo(meta["path"], meta["size"], version or "", meta["last_modified"])
 
     @contextmanager
     def _mapped(self, action: str, key: str) -> Iterator[None]:

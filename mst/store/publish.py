@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator
+import logging
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from mst.errors import PreconditionFailed, StoreUnavailable, UsageError
+from mst.errors import PreconditionFailed, StoreUnavailable
 from mst.model.base import digest_bytes
-from mst.model.manifest import ManifestFile, RunManifest, SourceRun
+from mst.model.manifest import RunManifest, SourceRun
 from mst.model.run import LatestRecord
 from mst.store.commit import publish_latest
 from mst.store.contract import Store
 from mst.store.find import FoundManifest, generations, read_run
 from mst.store.layout import RunKeys
-from mst.store.streams import digest_file
-from mst.store.transfer import WORKERS, each
+from mst.store.listing import Listing
+from mst.store.reuse import Present, Reuse
+from mst.store.sending import SENDERS, Sender, Sent
 
+_LOG = logging.getLogger(__name__)
+PUSH_TRIES = 3
 GENERATION_TRIES = 16
 
 
@@ -53,12 +54,13 @@ def push_run(
     facts: RunFacts,
     source: FoundManifest | None = None,
     latest: LatestRecord | None = None,
-    workers: int = WORKERS,
+    workers: int = SENDERS,
+    repair: bool = False,
 ) -> RunManifest:
     """Upload a run folder. Idempotent: what is there is not sent again, and the same files make no new generation.
 
     Interrupted at any moment, it leaves the run as it was before, or as it is now. Two that push the same run at once
-    make two generations, of which the second lists what the second pushed.
+    make two generations, of which the second lists what the second pushed. Memory does not grow with the run.
 
     Args:
         store: where to.
@@ -68,7 +70,8 @@ def push_run(
         facts: what else the manifest says.
         source: the manifest of the run that this one is a regrade of. Its objects are referred to, not sent again.
         latest: makes the run the eval's latest if no later one is; None leaves `latest.json` alone.
-        workers: files in transfer at once.
+        workers: packs and large files in transfer at once.
+        repair: sends everything again but the source's objects, over objects whose bytes went wrong.
 
     Returns:
         The manifest that is now the run.
@@ -78,98 +81,53 @@ def push_run(
         UsageError: the folder holds something that is no plain file.
     """
     keys = RunKeys(eval_name, run_id)
-    sender = _Sender(store, run_dir, keys, _elsewhere(source))
-    files = list(each(sender.send, run_files(run_dir), workers=workers))
-    manifest = _create_generation(store, keys, facts, files, _source_run(source))
+    left = PUSH_TRIES
+    while True:
+        sent = _send(store, run_dir, keys, source, workers=workers, repair=repair)
+        manifest = _create_generation(store, keys, facts, sent, _source_run(source))
+        # Only a collection of garbage could have taken something; the next try sends it and lists it again.
+        gone = Present(store, keys).missing(sent.reused)
+        if not gone:
+            break
+        left -= 1
+        if left == 0:
+            raise StoreUnavailable(f"{store.uri}: objects of {keys.folder} go away while it is pushed: {gone[0]}")
+        _LOG.warning("%s: %s went away while %s was pushed; pushing again", store.uri, gone[0], run_id)
     if latest is not None:
         publish_latest(store, eval_name, latest)
     return manifest
 
 
-def run_files(run_dir: Path) -> Iterator[str]:
-    """Paths of a run folder's files relative to it, POSIX, sorted within each folder, without dot names at the top.
-
-    Raises:
-        UsageError: there is no such folder, or something in it is no plain file.
-    """
-    if not run_dir.is_dir():
-        raise UsageError(f"{run_dir} is not a run folder")
-    for entry in sorted(run_dir.iterdir()):
-        if not entry.name.startswith("."):
-            yield from _walk(run_dir, entry)
-
-
-def _walk(root: Path, path: Path) -> Iterator[str]:
-    mode = path.lstat().st_mode
-    if stat.S_ISDIR(mode):
-        for entry in sorted(path.iterdir()):
-            yield from _walk(root, entry)
-    elif stat.S_ISREG(mode):
-        yield path.relative_to(root).as_posix()
-    else:
-        raise UsageError(f"{path}: only plain files can be stored, this is a link or a device; remove or replace it")
-
-
-class _Sender:
-    """Sends files of one run, each content once."""
-
-    def __init__(self, store: Store, run_dir: Path, keys: RunKeys, elsewhere: dict[str, str]) -> None:
-        self._store = store
-        self._run_dir = run_dir
-        self._keys = keys
-        self._elsewhere = elsewhere
-        # One listing costs a request per thousand objects; asking for each would cost one per object.
-        self._there = {info.key.rpartition("/")[2]: info.size for info in store.list(keys.blobs)}
-
-    def send(self, name: str) -> ManifestFile:
-        path = self._run_dir / name
-        found = digest_file(path)
-        there = self._elsewhere.get(found.sha256)
-        if there is None and self._there.get(found.sha256) != found.size:
-            self._store.put(self._keys.blob(found.sha256), path, sha256=found.sha256)
-            self._there[found.sha256] = found.size
-        try:
-            name.encode()
-            return ManifestFile(
-                path=name,
-                size=found.size,
-                sha256=found.sha256,
-                object=there,
-                executable=bool(path.stat().st_mode & stat.S_IXUSR),
-            )
-        except (ValidationError, UnicodeEncodeError) as error:
-            raise UsageError(f"{path!r}: a file with this name cannot be stored; rename it") from error
-
-
-def _elsewhere(source: FoundManifest | None) -> dict[str, str]:
-    """Objects of the source run by content."""
-    return {} if source is None else {file.sha256: file.object or "" for file in _resolved(source.manifest)}
+def _send(
+    store: Store, run_dir: Path, keys: RunKeys, source: FoundManifest | None, *, workers: int, repair: bool
+) -> Sent:
+    present = Present(store, keys, trusting=not repair)
+    with closing(Reuse()) as reuse:
+        for found in (None if repair else read_run(store, keys), source):
+            if found is not None:
+                reuse.learn(store, Listing.of(found.manifest), present)
+        return Sender(store, run_dir, keys, reuse, present).send(workers=workers)
 
 
 def _source_run(source: FoundManifest | None) -> SourceRun | None:
     if source is None:
         return None
-    manifest = source.manifest
+    files, packs = Listing.of(source.manifest).for_another()
     return SourceRun(
-        run_id=manifest.run_id,
-        generation=manifest.generation,
+        run_id=source.manifest.run_id,
+        generation=source.manifest.generation,
         manifest_sha256=source.sha256,
-        files=_resolved(manifest),
-        packs=manifest.packs,
+        files=files,
+        packs=packs,
     )
 
 
-def _resolved(manifest: RunManifest) -> list[ManifestFile]:
-    keys = RunKeys(manifest.eval_name, manifest.run_id)
-    return [file.model_copy(update={"object": file.object or keys.blob(file.sha256)}) for file in manifest.files]
-
-
 def _create_generation(
-    store: Store, keys: RunKeys, facts: RunFacts, files: list[ManifestFile], source: SourceRun | None
+    store: Store, keys: RunKeys, facts: RunFacts, sent: Sent, source: SourceRun | None
 ) -> RunManifest:
     for _ in range(GENERATION_TRIES):
         present = read_run(store, keys)
-        if present is not None and _says_the_same(present.manifest, facts, files, source):
+        if present is not None and _says_the_same(present.manifest, facts, sent, source):
             return present.manifest
         manifest = RunManifest(
             eval_name=keys.eval_name,
@@ -179,7 +137,8 @@ def _create_generation(
             counts=facts.counts,
             machine=facts.machine,
             versions=facts.versions,
-            files=files,
+            files=sent.files,
+            packs=sent.packs,
             source=source,
             generation=max([0, *generations(store, keys)]) + 1,
             predecessor=present.sha256 if present else None,
@@ -196,10 +155,6 @@ def _create_generation(
     raise StoreUnavailable(f"{store.uri}: {keys.folder} changed {GENERATION_TRIES} times while it was pushed")
 
 
-def _says_the_same(present: RunManifest, facts: RunFacts, files: list[ManifestFile], source: SourceRun | None) -> bool:
-    return (present.files, present.complete, present.counts, present.source) == (
-        files,
-        facts.complete,
-        facts.counts,
-        source,
-    )
+def _says_the_same(present: RunManifest, facts: RunFacts, sent: Sent, source: SourceRun | None) -> bool:
+    says = (present.files, present.packs, present.complete, present.counts, present.source)
+    return says == (sent.files, sent.packs, facts.complete, facts.counts, source)

@@ -14,10 +14,10 @@ WORKERS = 16
 _WINDOW = 4
 
 
-def each(action: Callable[[T], R], items: Iterable[T], *, workers: int = WORKERS) -> Iterator[R]:
+def each(action: Callable[[T], R], items: Iterable[T], *, workers: int = WORKERS, window: int = _WINDOW) -> Iterator[R]:
     """The results of an action on every item, in order, with `workers` threads at work.
 
-    At most four items per worker are taken ahead of what the caller has consumed. The first error ends it: no other
+    At most `window` items per worker are taken ahead of what the caller has consumed. The first error ends it: no other
     item starts, those under way finish, then the error is raised.
     """
     pending: deque[Future[R]] = deque()
@@ -25,7 +25,7 @@ def each(action: Callable[[T], R], items: Iterable[T], *, workers: int = WORKERS
         try:
             for item in items:
                 pending.append(pool.submit(action, item))
-                if len(pending) >= workers * _WINDOW:
+                if len(pending) >= workers * window:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()

@@ -98,6 +98,10 @@ class PatientStore:
         """See `Store.get_to`. A stream that breaks off starts again from the beginning."""
         return self._call(lambda: self._inner.get_to(key, path))
 
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        return self._call(lambda: self._inner.get_range(key, start, length))
+
     def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
         self._call(lambda: self._inner.put(key, data, sha256=sha256))

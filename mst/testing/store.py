@@ -9,6 +9,7 @@ import hashlib
 import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,31 @@ class StoreContract:
         assert store.get("a", max_bytes=5) == b"12345"
         with pytest.raises(StoreError, match="5 bytes"):
             store.get("a", max_bytes=4)
+
+    def test_a_range_is_those_bytes(self, store: Store, raw: RawStore) -> None:
+        raw.write("a/r", bytes(range(200)))
+        assert store.get_range("a/r", 0, 200) == bytes(range(200))
+        assert store.get_range("a/r", 5, 1) == b"\x05"
+        assert self.another(store).get_range("a/r", 150, 50) == bytes(range(150, 200))
+        assert store.get_range("a/r", 7, 0) == b""
+
+    def test_a_range_beyond_the_end_is_an_error(self, store: Store) -> None:
+        store.put("a", b"12345")
+        for start, length in ((4, 2), (5, 1), (6, 1), (100, 10), (6, 0), (-1, 2), (0, -1)):
+            with pytest.raises(StoreError) as caught:
+                store.get_range("a", start, length)
+            assert not caught.value.retryable
+            assert not isinstance(caught.value, ObjectMissing)
+        with pytest.raises(ObjectMissing):
+            store.get_range("b", 0, 1)
+
+    def test_the_time_of_a_write_is_told(self, store: Store) -> None:
+        before = datetime.now(UTC) - timedelta(seconds=5)
+        store.put("a", b"1")
+        found = store.head("a")
+        assert found is not None
+        assert before <= found.modified <= datetime.now(UTC) + timedelta(seconds=5)
+        assert abs(next(store.list("")).modified - found.modified) < timedelta(seconds=2)
 
     def test_head_tells_size_and_a_version_that_changes(self, store: Store) -> None:
         versions = []
@@ -315,6 +341,7 @@ class StoreContract:
             lambda: store.replace_if_match(key, b"x", "1"),
             lambda: store.get(key),
             lambda: store.get_to(key, tmp_path / "x"),
+            lambda: store.get_range(key, 0, 1),
             lambda: store.head(key),
             lambda: store.delete(key),
         ):

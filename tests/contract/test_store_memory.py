@@ -1,5 +1,7 @@
 """The store contract on the in-memory store."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from mst.store.memory import MemoryStore
@@ -15,7 +17,7 @@ class RawMemory(RawStore):
         return None if found is None else found[0]
 
     def write(self, key, data):
-        self._objects[key] = (data, 10**9 + len(self._objects))
+        self._objects[key] = (data, 10**9 + len(self._objects), datetime.now(UTC))
 
     def keys(self):
         return set(self._objects)

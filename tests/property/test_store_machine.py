@@ -58,6 +58,10 @@ class FileAgainstMemory(RuleBasedStateMachine):
         target = self.folder / "copy"
         self.both(lambda store, _: (store.get_to(key, target), target.read_bytes()))
 
+    @rule(key=KEYS, start=st.integers(-1, 41), length=st.integers(-1, 41))
+    def get_range(self, key, start, length):
+        self.both(lambda store, _: store.get_range(key, start, length))
+
     @rule(key=KEYS)
     def delete(self, key):
         self.both(lambda store, _: store.delete(key))

@@ -10,7 +10,8 @@ from mst.store.commit import read_latest
 from mst.store.fetch import fetch_file, fetch_run, fetch_source
 from mst.store.find import find_run, list_runs, read_run
 from mst.store.layout import RunKeys
-from mst.store.publish import push_run, run_files
+from mst.store.publish import push_run
+from mst.store.sending import run_files
 
 from .conftest import RUN, latest, make_run, sha, tree
 
@@ -24,6 +25,12 @@ def push(store, facts):
         return push_run(store, run_dir, run_id=run_id, **more)
 
     return run
+
+
+@pytest.fixture
+def singly(monkeypatch):
+    """Every file is an object of its own, as large ones are."""
+    monkeypatch.setattr("mst.store.sending.SMALL_BYTES", -1)
 
 
 def names(folder):
@@ -45,7 +52,7 @@ def test_a_run_comes_back_byte_for_byte(store, push, run_dir, tmp_path):
     assert names(tmp_path / "out") == ["run"]
 
 
-def test_the_manifest_says_what_is_there(store, push, run_dir):
+def test_the_manifest_says_what_is_there(singly, store, push, run_dir):
     manifest = push(run_dir)
     assert (manifest.generation, manifest.predecessor, manifest.complete, manifest.counts) == (
         1,
@@ -80,7 +87,7 @@ def test_a_changed_run_is_the_next_generation(store, push, run_dir, facts, tmp_p
     assert (tmp_path / "got/run.json").read_bytes() == b'{"more": 1}'
 
 
-def test_what_is_there_is_not_sent_again(store, push, run_dir):
+def test_what_is_there_is_not_sent_again(singly, store, push, run_dir):
     push(run_dir)
     (run_dir / "run.json").write_bytes(b"changed")
     sent = []
@@ -90,7 +97,7 @@ def test_what_is_there_is_not_sent_again(store, push, run_dir):
     assert sent == [KEYS.blob(sha(b"changed"))]
 
 
-def test_a_regrade_refers_to_its_source(store, push, run_dir, tmp_path):
+def test_a_regrade_refers_to_its_source(singly, store, push, run_dir, tmp_path):
     push(run_dir)
     source = read_run(store, KEYS)
     regrade_id = f"{RUN}.g2"
@@ -121,7 +128,7 @@ def test_latest_is_published_only_when_asked(store, push, run_dir):
     assert read_latest(store, "my eval") == record
 
 
-def test_an_upload_that_fails_leaves_no_run(store, push, run_dir):
+def test_an_upload_that_fails_leaves_no_run(singly, store, push, run_dir):
     inner = store._inner
     put = inner.put
 
@@ -141,7 +148,7 @@ def test_an_upload_that_fails_leaves_no_run(store, push, run_dir):
     assert [run.run_id for run in list_runs(store)] == [RUN]
 
 
-def test_a_file_that_changes_while_it_is_sent_is_noticed(store, push, run_dir):
+def test_a_file_that_changes_while_it_is_sent_is_noticed(singly, store, push, run_dir):
     inner = store._inner
     put = inner.put
 
@@ -175,7 +182,7 @@ def test_a_name_that_cannot_be_stored_is_named(store, push, run_dir, name):
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: data[:-1], lambda data: data + b"x"]
 )
-def test_a_wrong_byte_names_the_object_and_leaves_nothing(store, push, run_dir, tmp_path, damage):
+def test_a_wrong_byte_names_the_object_and_leaves_nothing(singly, store, push, run_dir, tmp_path, damage):
     push(run_dir)
     key = KEYS.blob(sha(b"transcript 0"))
     store.put(key, damage(b"transcript 0"))
@@ -185,7 +192,7 @@ def test_a_wrong_byte_names_the_object_and_leaves_nothing(store, push, run_dir, 
     assert names(tmp_path / "out") == []
 
 
-def test_a_lost_object_is_named(store, push, run_dir, tmp_path):
+def test_a_lost_object_is_named(singly, store, push, run_dir, tmp_path):
     push(run_dir)
     store.delete(KEYS.blob(sha(b"{}")))
     with pytest.raises(StoreError, match=r"\(run\.json\) is listed but gone"):
@@ -203,7 +210,7 @@ def test_a_folder_that_is_there_is_never_touched(store, push, run_dir, tmp_path)
     assert names(tmp_path / "out") == []
 
 
-def test_a_manifest_that_climbs_is_refused(store, push, run_dir, tmp_path):
+def test_a_manifest_that_climbs_is_refused(singly, store, push, run_dir, tmp_path):
     push(run_dir)
     data = store.get(KEYS.manifest(1))
     for path in ("../escaped", "/etc/x", "a/../../x"):

@@ -1,0 +1,210 @@
+"""Packs: many small files in one object and an index object that says whose bytes are where.
+
+The format is in docs/reference/packs.md. Indexes are read and written line by line; of a pack only what goes into one
+request is in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from mst.errors import CorruptFile
+from mst.model.manifest import Pack, PackEntry, PackHeader
+
+SMALL_BYTES = 1024 * 1024
+"""Files up to this size go into packs."""
+PACK_BYTES = 4 * 1024 * 1024
+LATER_PACK_BYTES = 8 * 1024 * 1024
+EARLY_PACKS = 32
+"""So many packs of a push are of the lesser size; the others are of the larger one."""
+PACK_FILES = 8192
+INDEX_MAX_BYTES = 16 * 1024 * 1024
+RANGE_BYTES = 8 * 1024 * 1024
+GAP_BYTES = 256 * 1024
+"""Unused bytes between two files that are read rather than split into two requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A pack and its index, ready to be sent.
+
+    Attributes:
+        data: the pack's bytes.
+        index: the index's bytes.
+        pack: what a manifest says of the two; without keys.
+    """
+
+    data: bytes
+    index: bytes
+    pack: Pack
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Neighbouring files of a pack that are read with one request."""
+
+    start: int
+    length: int
+    entries: tuple[PackEntry, ...]
+
+
+class Packer:
+    """Collects files until a pack is full. Not thread-safe; holds one pack in memory."""
+
+    def __init__(self, *, pack_bytes: int = PACK_BYTES, later_bytes: int = LATER_PACK_BYTES) -> None:
+        self._sizes = (pack_bytes, later_bytes)
+        self._done = 0
+        self._begin()
+
+    def add(self, path: str, data: bytes, sha256: str, *, executable: bool = False) -> Packed | None:
+        """Put a file in. The same content is kept once within a pack.
+
+        Returns:
+            The pack that was full before this file, if it was.
+        """
+        known = self._offsets.get(sha256)
+        full = None
+        if self._lines and (self._over(len(data) if known is None else 0) or len(self._lines) >= PACK_FILES):
+            full = self.finish()
+            known = None
+        if known is None:
+            known = self._offsets[sha256] = len(self._data)
+            self._data += data
+        # Validated here, so that a name that no reader accepts is never written.
+        entry = PackEntry(
+            path=path, size=len(data), sha256=sha256, offset=known, length=len(data), executable=executable
+        )
+        self._lines.append((known, path, index_line(entry)))
+        return full
+
+    def finish(self) -> Packed | None:
+        """What is in so far as a pack, None when that is nothing; the next pack begins."""
+        if not self._lines:
+            return None
+        data = bytes(self._data)
+        self._lines.sort()
+        paths = [path for _, path, _ in self._lines]
+        index = PackIndex(hashlib.sha256(data).hexdigest(), len(data))
+        for _, path, line in self._lines:
+            index.add_line(path, line)
+        found, pack = index.finish(files=len(paths))
+        self._done += 1
+        self._begin()
+        return Packed(data, found, pack)
+
+    def _begin(self) -> None:
+        self._data = bytearray()
+        self._offsets: dict[str, int] = {}
+        self._lines: list[tuple[int, str, bytes]] = []
+
+    def _over(self, more_bytes: int) -> bool:
+        return len(self._data) + more_bytes > self._sizes[self._done >= EARLY_PACKS]
+
+
+class PackIndex:
+    """Builds an index line by line."""
+
+    def __init__(self, pack_sha256: str, pack_size: int) -> None:
+        self._sha256 = pack_sha256
+        self._size = pack_size
+        self._lines = bytearray()
+        self._first: str | None = None
+        self._last = ""
+
+    def add(self, entry: PackEntry) -> None:
+        """The next entry, in order of offset, then path."""
+        self.add_line(entry.path, index_line(entry))
+
+    def add_line(self, path: str, line: bytes) -> None:
+        """The same for a line that is written already."""
+        self._lines += line
+        self._first = path if self._first is None else min(self._first, path)
+        self._last = max(self._last, path)
+
+    def finish(self, *, files: int) -> tuple[bytes, Pack]:
+        """The index's bytes, and what a manifest says of it and its pack."""
+        header = PackHeader(pack=self._sha256, pack_size=self._size, files=files)
+        data = header.to_json() + b"\n" + self._lines
+        pack = Pack(
+            sha256=self._sha256,
+            size=self._size,
+            index_sha256=hashlib.sha256(data).hexdigest(),
+            index_size=len(data),
+            files=files,
+            first=self._first or "",
+            last=self._last,
+        )
+        return data, pack
+
+
+def index_line(entry: PackEntry) -> bytes:
+    """An entry as a line of an index."""
+    return entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
+
+
+def read_index(index: bytes, place: str, *, pack: str, pack_size: int) -> Iterator[PackEntry]:
+    """The entries of an index, one at a time, in order. The first line is checked before this returns.
+
+    Args:
+        index: its bytes, which have the digest that they should have.
+        place: named in errors.
+        pack: SHA-256 of the pack that it must be of.
+        pack_size: the pack's size.
+
+    Raises:
+        CorruptFile: a line that is wrong, out of order or outside the pack; lines missing; another pack's index.
+        FormatError: of another major version.
+    """
+    end = index.find(b"\n") + 1
+    header = PackHeader.from_json(index[:end], place)
+    if (header.pack, header.pack_size) != (pack, pack_size):
+        raise CorruptFile(f"{place}: is the index of another pack, {header.pack}")
+    return _entries(index, end, header, place)
+
+
+def _entries(index: bytes, start: int, header: PackHeader, place: str) -> Iterator[PackEntry]:
+    number, before = 0, (0, "")
+    while start < len(index):
+        end = index.find(b"\n", start) + 1
+        number += 1
+        try:
+            entry = PackEntry.model_validate_json(index[start:end])
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]["msg"]
+            raise CorruptFile(f"{place}, line {number + 1}: {fault}") from error
+        here = (entry.offset, entry.path)
+        if here <= before or entry.offset + entry.length > header.pack_size:
+            raise CorruptFile(f"{place}, line {number + 1}: out of order, or outside the pack")
+        yield entry
+        before, start = here, end
+    if number != header.files:
+        raise CorruptFile(f"{place}: lists {number} files instead of {header.files}")
+
+
+def windows(entries: Iterable[PackEntry], *, range_bytes: int = RANGE_BYTES) -> Iterator[Window]:
+    """Entries in order of offset, grouped into ranges that are read at once.
+
+    A range has at most `range_bytes`, or one file. Small gaps between files are read over.
+    """
+    group: list[PackEntry] = []
+    start = end = 0
+    for entry in entries:
+        stop = entry.offset + entry.length
+        if group and (stop - start > range_bytes or entry.offset - end > GAP_BYTES):
+            yield Window(start, end - start, tuple(group))
+            group = []
+        if not group:
+            start = end = entry.offset
+        group.append(entry)
+        end = max(end, stop)
+    if group:
+        yield Window(start, end - start, tuple(group))
+
+
+def may_hold(pack: Pack, path: str) -> bool:
+    """Whether a pack's index can name this path."""
+    return pack.first <= path <= pack.last

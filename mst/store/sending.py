@@ -1,0 +1,212 @@
+"""The files of a run folder on their way into a store: small ones in packs, large ones as objects of their own."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mst.errors import StoreError, UsageError
+from mst.model.manifest import ManifestFile, Pack
+from mst.store.contract import Store
+from mst.store.layout import RunKeys
+from mst.store.pack import SMALL_BYTES, Packed, Packer
+from mst.store.reuse import Present, Reuse
+from mst.store.streams import digest_file
+from mst.store.transfer import each
+
+SENDERS = 3
+"""Packs and large files in transfer at once. Each holds up to 8 MiB, or the parts of a large file."""
+
+Job = Callable[[], ManifestFile | Pack]
+
+
+@dataclass
+class Sent:
+    """What a push brought into the store.
+
+    Attributes:
+        files: large files, in order of path.
+        packs: those used again, then new ones.
+        reused: keys of objects that were there already and that this push relies on.
+    """
+
+    files: list[ManifestFile] = field(default_factory=list)
+    packs: list[Pack] = field(default_factory=list)
+    reused: set[str] = field(default_factory=set)
+
+
+def run_files(run_dir: Path) -> Iterator[str]:
+    """Paths of a run folder's files relative to it, POSIX, in order, without dot names at the top.
+
+    Memory grows with the largest single folder's names only.
+
+    Raises:
+        UsageError: there is no such folder, or something in it is no plain file.
+    """
+    if not run_dir.is_dir():
+        raise UsageError(f"{run_dir} is not a run folder")
+    for name in _names(run_dir):
+        if not name.startswith("."):
+            yield from _walk(run_dir, name)
+
+
+def _walk(root: Path, name: str) -> Iterator[str]:
+    if not name.endswith("/"):
+        yield name
+        return
+    for inner in _names(root / name):
+        yield from _walk(root, name + inner)
+
+
+def _names(folder: Path) -> list[str]:
+    """Names in a folder, sorted; those of folders end with a slash, which makes it the order of whole paths."""
+    names = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                names.append(f"{entry.name}/")
+            elif entry.is_file(follow_symlinks=False):
+                names.append(entry.name)
+            else:
+                raise UsageError(
+                    f"{entry.path}: only plain files can be stored, this is a link or a device; remove or replace it"
+                )
+    return sorted(names)
+
+
+class Sender:
+    """Sends a run folder's files, each content once.
+
+    Args:
+        store: where to.
+        run_dir: the run's folder.
+        keys: of the run.
+        reuse: what listed objects hold.
+        present: what else is there.
+    """
+
+    def __init__(self, store: Store, run_dir: Path, keys: RunKeys, reuse: Reuse, present: Present) -> None:
+        self._store = store
+        self._run_dir = run_dir
+        self._keys = keys
+        self._reuse = reuse
+        self._present = present
+        self._sent = Sent()
+
+    def send(self, *, workers: int = SENDERS) -> Sent:
+        """Bring every file into the store. In memory: `workers` + 1 packs.
+
+        Raises:
+            DigestMismatch: a large file changed while it was sent.
+            UsageError: the folder holds something that cannot be stored.
+        """
+        new: list[Pack] = []
+        for done in each(lambda job: job(), self._jobs(), workers=workers, window=1):
+            if isinstance(done, Pack):
+                new.append(done)
+            else:
+                self._sent.files.append(done)
+        self._sent.packs = [*self._used_again(), *new]
+        return self._sent
+
+    def _jobs(self) -> Iterator[Job]:
+        packer = Packer()
+        for name in run_files(self._run_dir):
+            found = self._read_small(name)
+            if found is None:
+                yield functools.partial(self._send_large, name)
+                continue
+            data, executable = found
+            sha256 = hashlib.sha256(data).hexdigest()
+            key = self._reuse.blob(sha256, len(data))
+            if key is not None:
+                yield functools.partial(self._listed, name, len(data), sha256, executable, key)
+            elif not self._reuse.use(name, sha256, len(data), executable=executable):
+                full = self._pack(packer, name, data, sha256, executable)
+                if full is not None:
+                    yield functools.partial(self._send_pack, full)
+        last = packer.finish()
+        if last is not None:
+            yield functools.partial(self._send_pack, last)
+
+    def _pack(self, packer: Packer, name: str, data: bytes, sha256: str, executable: bool) -> Packed | None:
+        try:
+            name.encode()
+            return packer.add(name, data, sha256, executable=executable)
+        except (ValidationError, UnicodeEncodeError) as error:
+            raise self._bad_name(name) from error
+
+    def _read_small(self, name: str) -> tuple[bytes, bool] | None:
+        """A small file's bytes and whether it is a program; None for a large one."""
+        path = f"{self._run_dir}/{name}"
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                found = os.fstat(handle)
+                if found.st_size > SMALL_BYTES:
+                    return None
+                data = os.read(handle, found.st_size + 1)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+        # A read that came back short, or a file that grew meanwhile, is left to the careful way.
+        return (data, bool(found.st_mode & stat.S_IXUSR)) if len(data) == found.st_size else None
+
+    def _send_large(self, name: str) -> ManifestFile:
+        path = self._run_dir / name
+        found = digest_file(path)
+        key = self._reuse.blob(found.sha256, found.size)
+        executable = bool(path.stat().st_mode & stat.S_IXUSR)
+        own = self._keys.blob(found.sha256)
+        if key is None and self._present.is_young(own, found.size):
+            self._sent.reused.add(own)
+        elif key is None:
+            self._store.put(own, path, sha256=found.sha256)
+        return self._listed(name, found.size, found.sha256, executable, key)
+
+    def _listed(self, name: str, size: int, sha256: str, executable: bool, key: str | None) -> ManifestFile:
+        if key is not None:
+            self._sent.reused.add(key)
+        try:
+            name.encode()
+            elsewhere = None if key == self._keys.blob(sha256) else key
+            return ManifestFile(path=name, size=size, sha256=sha256, object=elsewhere, executable=executable)
+        except (ValidationError, UnicodeEncodeError) as error:
+            raise self._bad_name(name) from error
+
+    def _send_pack(self, packed: Packed) -> Pack:
+        pack = packed.pack
+        self._put(self._keys.pack(pack.sha256), packed.data, pack.sha256)
+        self._put(self._keys.index(pack.index_sha256), packed.index, pack.index_sha256)
+        return pack
+
+    def _used_again(self) -> Iterator[Pack]:
+        for listing, before, data, pack in self._reuse.indexes():
+            key = listing.pack_key(before)
+            elsewhere = None if key == self._keys.pack(pack.sha256) else key
+            index_elsewhere = None
+            if pack.index_sha256 == before.index_sha256:
+                index = listing.index_key(before)
+                self._sent.reused.add(index)
+                index_elsewhere = None if index == self._keys.index(pack.index_sha256) else index
+            else:
+                self._put(self._keys.index(pack.index_sha256), data, pack.index_sha256)
+            self._sent.reused.add(key)
+            yield pack.model_copy(update={"object": elsewhere, "index_object": index_elsewhere})
+
+    def _put(self, key: str, data: bytes, sha256: str) -> None:
+        if self._present.is_young(key, len(data)):
+            self._sent.reused.add(key)
+        else:
+            self._store.put(key, data, sha256=sha256)
+
+    def _bad_name(self, name: str) -> UsageError:
+        return UsageError(f"{self._run_dir / name!r}: a file with this name cannot be stored; rename it")
