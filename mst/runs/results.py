@@ -24,7 +24,10 @@ SUMMED = ("input_tokens", "output_tokens", "reasoning_output_tokens", "cache_rea
 
 
 class ResultsWriter:
-    """Writes `results.json` beside its name and puts it there when closed without an error."""
+    """Writes `results.json` beside its name and puts it there when closed without an error.
+
+    The caller holds the folder's lock: what another process left half written is of one that is gone, and is removed.
+    """
 
     def __init__(self, path: Path, run_id: str) -> None:
         self._path = path
@@ -34,6 +37,8 @@ class ResultsWriter:
         self._stream: IO[bytes]
 
     def __enter__(self) -> Self:
+        for left in self._path.parent.glob(f".{self._path.name}.*.tmp"):
+            left.unlink(missing_ok=True)
         self._stream = self._temporary.open("wb")
         head = f'{{"format":"{RUN_FORMAT}","kind":"results","runId":"{self._run_id}","cases":[\n'
         self._stream.write(head.encode())
