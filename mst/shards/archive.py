@@ -138,9 +138,8 @@ class _PlainEntry(tarfile.TarInfo):
 
 
 def _extract(tar: tarfile.TarFile, into: Path, caps: Caps, allowed_bytes: int, place: str) -> None:
-    count = total = 0
-    for entry in tar:
-        count += 1
+    total = 0
+    for count, entry in enumerate(tar, start=1):
         total += entry.size
         if count > caps.files or total > allowed_bytes or entry.size > caps.file_bytes:
             raise CorruptFile(f"{place}: larger than this worker accepts ({count} files, {total} bytes so far)")

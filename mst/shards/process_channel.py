@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import mst
 from mst.errors import RunnerError
 from mst.model.shard import LINE_MAX_BYTES
 from mst.process.group import MARK, marked, new_mark, sweep
@@ -31,6 +32,8 @@ PASSED_ON = (
     "MST_HEARTBEAT_S",
 )
 """All that a worker gets of this process's environment: nothing that could hold a secret."""
+START = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('mst', run_name='__main__')"
+"""This very mst, wherever it lies. `python -m` would look into the working folder first, where anything may lie."""
 STDERR_TAIL_BYTES = 16 * 1024
 FILE_MAX_BYTES = 2 * 1024**3
 
@@ -43,6 +46,7 @@ class ChildProcess:
         self._mark = mark
         self._tail = bytearray()
         self._sending = threading.Lock()
+        self._is_read = False
         self._stderr = threading.Thread(target=self._keep_tail, daemon=True, name="mst-worker-stderr")
         self._stderr.start()
 
@@ -61,6 +65,7 @@ class ChildProcess:
     def lines(self) -> Iterator[bytes]:
         """See `WorkerProcess.lines`."""
         assert self._process.stdout is not None
+        self._is_read = True
         with self._process.stdout as stream:
             while line := stream.readline(LINE_MAX_BYTES + 1):
                 if len(line) > LINE_MAX_BYTES:
@@ -93,6 +98,8 @@ class ChildProcess:
             sweep_leftovers(self._mark)
         self._process.wait()
         self.close_stdin()
+        if not self._is_read and self._process.stdout is not None:
+            self._process.stdout.close()
         self._stderr.join(timeout=1)
 
     def wait(self, timeout_s: float) -> int | None:
@@ -122,11 +129,12 @@ class ProcessChannel:
     def start(self, argv: Sequence[str], *, bundle: Path, results: Path) -> ChildProcess:
         """See `Channel.start`."""
         mark = new_mark()
+        python = [sys.executable, "-P", "-c", START, str(Path(mst.__file__).parents[1])]
         inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
             self._bring_there(results)
             process = subprocess.Popen(
-                [sys.executable, "-m", "mst", *argv, "--bundle", str(bundle), "--results", str(self._results)],
+                [*python, *argv, "--bundle", str(bundle), "--results", str(self._results)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

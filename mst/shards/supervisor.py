@@ -177,10 +177,13 @@ class _Session:
 
     def _parse(self, line: bytes) -> WorkerMessage:
         try:
-            return worker_message.validate_json(line)
+            message = worker_message.validate_json(line)
         except ValidationError as error:
             head = line[:200].decode("utf-8", "replace")
             raise _Ended("protocol", f"the worker sent a line that is no message: {head}") from error
+        if self._hello is None and not isinstance(message, wire.Hello):
+            raise _Ended("protocol", f"the worker sent {message.type!r} before it said hello")
+        return message
 
     def _pass_cancel_on(self) -> None:
         if not self._cancel.is_set():
@@ -199,8 +202,6 @@ class _Session:
             raise _Ended("silent", f"the worker sent nothing for {self._silence_s:.0f} s; its machine may be gone")
 
     def _receive(self, message: WorkerMessage) -> None:
-        if self._hello is None and not isinstance(message, wire.Hello):
-            raise _Ended("protocol", f"the worker sent {message.type!r} before it said hello")
         match message:
             case wire.Hello():
                 self._greet(message)
