@@ -24,7 +24,7 @@ class Cost:
     """Of the program itself, without what it started."""
 
 
-def measure(argv: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None = None, ok: Sequence[int] = (0,)) -> Cost:
+def measure(argv: Sequence[str | Path], *, cwd: Path, ok: Sequence[int] = (0,)) -> Cost:
     """Run a program to its end. Its output is shown when it ends with another code than `ok`.
 
     Raises:
@@ -34,7 +34,7 @@ def measure(argv: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None
     process = subprocess.Popen(
         [str(part) for part in argv],
         cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", **(env or {})},
+        env={**os.environ, "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -21,9 +21,12 @@ COLLECT_AND_GRADE_MS = 2.0
 REGRADE_MS = 0.8
 
 
-def per_trial_ms(many: Cost, one: Cost, trials: int) -> float:
-    """CPU a trial on top of start-up."""
-    return (many.cpu_s - one.cpu_s) / (trials - 1) * 1000
+def figure(program: str, what: str, costs: dict[tuple[str, int], Cost], trials: int) -> float:
+    """CPU milliseconds a trial on top of start-up, printed with what they come from."""
+    one, many = costs[what, 1], costs[what, trials]
+    found = (many.cpu_s - one.cpu_s) / (trials - 1) * 1000
+    say(f"{program} {what}", trials=trials, ms_per_trial=round(found, 3), start_up=one, whole=many)
+    return found
 
 
 def ours(folder: Path, trials: int, times: int) -> bool:
@@ -36,9 +39,7 @@ def ours(folder: Path, trials: int, times: int) -> bool:
         rounds = times if count > 1 else times + 2
         costs["run", count] = least(mst("run", config, "--fail-on", "never"), times=rounds, cwd=place)
         costs["grade", count] = least(mst("grade", "latest", "--fail-on", "never"), times=rounds, cwd=place)
-    figures = {what: per_trial_ms(costs[what, trials], costs[what, 1], trials) for what in ("run", "grade")}
-    for what, figure in figures.items():
-        say(f"mst {what}", trials=trials, ms_per_trial=round(figure, 3), start_up=costs[what, 1], whole=costs[what, trials])
+    figures = {what: figure("mst", what, costs, trials) for what in ("run", "grade")}
     kept = [
         hold("mst run, a trial collected and graded", figures["run"], COLLECT_AND_GRADE_MS, "ms CPU"),
         hold("mst grade, a trial graded again", figures["grade"], REGRADE_MS, "ms CPU"),
@@ -59,17 +60,18 @@ def inspect_ai(python: Path, folder: Path, trials: int, times: int) -> None:
         costs["eval", count] = least(task, times=times, cwd=folder)
         log = sorted(logs.glob("*.eval"))[-1]
         again = [program, "score", log, "--scorer", "inspect_scorer.py", "--action", "overwrite"]
-        costs["score", count] = least([*again, "--output-file", folder / f"again-{count}.eval"], times=times, cwd=folder)
+        costs["score", count] = least(
+            [*again, "--output-file", folder / f"again-{count}.eval"], times=times, cwd=folder
+        )
     for what in ("eval", "score"):
-        figure = per_trial_ms(costs[what, trials], costs[what, 1], trials)
-        say(f"inspect {what}", trials=trials, ms_per_trial=round(figure, 3), start_up=costs[what, 1], whole=costs[what, trials])
+        figure("inspect", what, costs, trials)
 
 
 def pydantic_evals(python: Path, folder: Path, trials: int, times: int) -> None:
     """The same work in memory: nothing is stored."""
-    costs = [least([python, PEERS / "pydantic_echo.py", str(n)], times=times, cwd=folder) for n in (1, trials)]
-    figure = per_trial_ms(costs[1], costs[0], trials)
-    say("pydantic-evals", trials=trials, ms_per_trial=round(figure, 3), start_up=costs[0], whole=costs[1])
+    script = PEERS / "pydantic_echo.py"
+    costs = {("evaluate", n): least([python, script, str(n)], times=times, cwd=folder) for n in (1, trials)}
+    figure("pydantic-evals", "evaluate", costs, trials)
 
 
 def main() -> int:

