@@ -26,8 +26,8 @@ def command(run: str, output_dir: Path) -> None:
     folder = find_run(run, output_dir)
     if not folder.is_locked():
         folder = open_regrade(folder)
-    told = ask_coordinator(folder) if folder.is_locked() else False
-    cancelled = cancel_dispatches(folder)
-    if not told and not cancelled:
+    if folder.is_locked():
+        ask_coordinator(folder)
+    elif not cancel_dispatches(folder):
         raise UsageError(f"{folder.run_id}: nobody is working on it; nothing to cancel")
     click.echo(f"{folder.run_id}: asked to stop after the units in flight")

@@ -39,10 +39,9 @@ def cancelled_on_request(folder: RunFolder, cancel: Cancel) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def ask_coordinator(folder: RunFolder) -> bool:
-    """Leave the request; returns True, for its coordinator will see it."""
+def ask_coordinator(folder: RunFolder) -> None:
+    """Leave the request where the run's coordinator will see it."""
     write_atomic(folder.work / REQUEST, b"cancel\n")
-    return True
 
 
 def cancel_dispatches(folder: RunFolder) -> bool:

@@ -45,6 +45,17 @@ def rank(attempt: str) -> tuple[int, str]:
     return (int(number) if number.isdigit() else 2**31, token)
 
 
+def stored_names(store: Store, keys: ShardKeys, planned: Iterable[UnitKey]) -> set[str]:
+    """Names of the planned units of which some attempt left an object, not looked into."""
+    names = {unit_name(key) for key in planned}
+    return {
+        name
+        for attempt in attempts_in(store, keys)
+        for info in store.list_folder(keys.units(attempt)).objects
+        if (name := info.key.rsplit("/", 1)[1]) in names
+    }
+
+
 def adoptable(store: Store, keys: ShardKeys, planned: Iterable[UnitKey], digest: str) -> dict[UnitKey, Adopted]:
     """The best stored unit of each planned key: a verdict beats an error, then the lowest attempt number and ID.
 

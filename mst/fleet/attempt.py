@@ -5,13 +5,22 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from mst import __version__
-from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, RefusedError, StoreError
+from mst.errors import (
+    BrokerError,
+    CorruptFile,
+    DigestMismatch,
+    ObjectMissing,
+    RefusedError,
+    StoreDenied,
+    StoreError,
+)
 from mst.fleet.adoption import Adopted, adoptable, bring
 from mst.fleet.delivery import Delivery
 from mst.fleet.grants import GrantTarget, open_grant
@@ -88,12 +97,16 @@ class Attempt:
         )
         try:
             with lease:
-                self._host.ledger.start(self._envelope.ref, self._id)
+                # no answer is not a no
+                with suppress(BrokerError):
+                    self._host.ledger.start(self._envelope.ref, self._id)
                 return self._run(folder, lease)
-        except (RefusedError, CorruptFile, DigestMismatch, ObjectMissing) as error:
+        except (RefusedError, CorruptFile, DigestMismatch, ObjectMissing, StoreDenied) as error:
             return Ended("failed", str(error))
         except StoreError as error:
             return Ended("given_back", str(error), word="store")
+        except OSError as error:
+            return Ended("given_back", f"{self._host.name}: {error.strerror or error}", word="machine")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -104,12 +117,20 @@ class Attempt:
         bring(self._host.store, adopted, spec.results)
         self._write_poisoned(spec)
         delivery = Delivery(
-            self._host.store, self._keys, self._host.ledger, self._envelope.ref, self._id, done=len(adopted)
+            self._host.store,
+            self._keys,
+            self._host.ledger,
+            self._envelope.ref,
+            self._id,
+            done=len(adopted),
+            heed=lease.heed,
         )
         if len(adopted) == len(spec.planned):
             return self._commit(spec, adopted, {})
         with delivery:
             outcome = self._supervise(spec, folder, delivery, lease, values)
+            if lease.why == "lost":
+                delivery.abandon()
         if lease.why == "lost":
             return Ended("lost", lease.cancel.reason)
         if self._is_whole(spec, adopted, delivery):
@@ -212,6 +233,8 @@ class Attempt:
 
     def _unfinished(self, outcome: AttemptOutcome, delivery: Delivery, lease: Lease) -> Ended:
         if delivery.error is not None:
+            if isinstance(delivery.error, StoreDenied):
+                return Ended("failed", str(delivery.error))
             return Ended("given_back", str(delivery.error), word="store")
         if lease.why == "cancelled":
             return Ended("cancelled", lease.cancel.reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from mst.config.files import hash_file
 from mst.errors import BrokerError, StoreError
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import unit_token
+from mst.fleet.ledger_states import Outcome
 from mst.model.fleet import ShardRef
 from mst.model.manifest import ManifestFile
 from mst.model.shard import UnitKey
@@ -46,8 +47,22 @@ class Delivery:
     """
 
     def __init__(
-        self, store: Store, keys: ShardKeys, ledger: Ledger, ref: ShardRef, attempt_id: str, *, done: int
+        self,
+        store: Store,
+        keys: ShardKeys,
+        ledger: Ledger,
+        ref: ShardRef,
+        attempt_id: str,
+        *,
+        done: int,
+        heed: Callable[[Outcome], None],
     ) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            done: units of the shard that are durable already.
+            heed: gets the ledger's answers, which may carry a cancel.
+        """
         self.error: StoreError | None = None
         self.files: dict[str, ManifestFile] = {}
         self._store = store
@@ -56,6 +71,8 @@ class Delivery:
         self._ref = ref
         self._attempt_id = attempt_id
         self._done = done
+        self._heed = heed
+        self._abandoned = False
         self._waiting: queue.Queue[_Parcel | None] = queue.Queue(WAITING_MAX)
         self._lock = threading.Lock()
         self._threads = [
@@ -80,6 +97,10 @@ class Delivery:
         for thread in self._threads:
             thread.join()
 
+    def abandon(self) -> None:
+        """Upload nothing more: the shard is somebody else's."""
+        self._abandoned = True
+
     def started(self, key: UnitKey) -> None:
         """Tell the ledger that a unit began: what is in flight when a worker is lost twice is given up."""
         self._tell(started=[unit_token(key.to_dict())])
@@ -96,7 +117,7 @@ class Delivery:
 
     def _work(self) -> None:
         while (parcel := self._waiting.get()) is not None:
-            if self.error is not None:
+            if self.error is not None or self._abandoned:
                 continue
             try:
                 self._upload(parcel)
@@ -126,6 +147,7 @@ class Delivery:
     def _tell(self, *, done: int | None = None, started: Sequence[str] = (), finished: Sequence[str] = ()) -> None:
         try:
             count = done if done is not None else self._done
-            self._ledger.progress(self._ref, self._attempt_id, done=count, started=started, finished=finished)
+            outcome = self._ledger.progress(self._ref, self._attempt_id, done=count, started=started, finished=finished)
         except BrokerError:
             return  # progress is for people; the store has the unit
+        self._heed(outcome)

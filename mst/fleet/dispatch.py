@@ -6,25 +6,37 @@ Whatever dies in between leaves nothing that runs: workers start only on a messa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mst import __version__
 from mst.config.files import hash_file
-from mst.errors import PreconditionFailed, UsageError
+from mst.errors import BrokerError, PreconditionFailed, RunnerError, StoreError, UsageError
+from mst.fleet.adoption import attempts_in, rank, stored_names
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GRANT_GRACE, GrantSlots, GrantTarget, seal
 from mst.fleet.host import Send, send_shard
 from mst.fleet.keys import SigningKey
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_records import EntrySeed, Head
-from mst.fleet.signing import sign
-from mst.model.fleet import DispatchRecord, Envelope, ShardLimits, ShardPlan, Signed
+from mst.fleet.signing import Verifier, sign
+from mst.model.fleet import (
+    DispatchRecord,
+    Envelope,
+    ShardLimits,
+    ShardPlan,
+    Signed,
+    SignerEntry,
+    TrustedSigners,
+    grant_slot,
+)
 from mst.shards.archive import pack
 from mst.shards.contract import ShardSpec
+from mst.store.commit import read_shard
 from mst.store.contract import Store
-from mst.store.layout import DispatchKeys, RunKeys
+from mst.store.layout import DispatchKeys, RunKeys, ShardKeys
 from mst.store.uri import object_uri
 
 
@@ -73,7 +85,8 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
 
     Raises:
         UsageError: another coordinator has sent this dispatch already.
-        StoreError, BrokerError: no answer.
+        RunnerError: broker or store failed before anything was sent; nothing is left that could run.
+        StoreError, BrokerError: the same, and the claim of the number could not be taken back.
     """
     keys = dispatch_keys(shards[0])
     archives = {spec.index: _archive(spec) for spec in shards}
@@ -84,19 +97,83 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
         raise UsageError(
             f"{record.scope}: another coordinator has sent this dispatch; go on with 'mst attach {record.run_id}'"
         ) from None
+    try:
+        head, signed = _prepare(desk, record, keys, archives, secrets)
+    except (StoreError, BrokerError) as error:
+        desk.store.delete(keys.record)
+        raise RunnerError(f"nothing was sent: {error}") from error
+    for envelope in signed.values():
+        # what the broker does not take now is sent by a janitor
+        with suppress(BrokerError):
+            send_shard(desk.send, desk.ledger, envelope, Envelope.model_validate(envelope.payload), 1)
+    return Sent(record, head, keys, target_of(record))
+
+
+def _prepare(
+    desk: Desk, record: DispatchRecord, keys: DispatchKeys, archives: Mapping[int, Path], secrets: Mapping[str, str]
+) -> tuple[Head, dict[int, Signed]]:
+    """Everything that must be there before the first message: bundles, grant, ledger."""
     for plan in record.shards:
         desk.store.put(keys.bundle(plan.bundle_sha256), archives[plan.shard], sha256=plan.bundle_sha256)
         archives[plan.shard].unlink()
-    target = GrantTarget(record.run_id, record.dispatch, record.work, record.eval_name)
     if record.grant_slot is not None:
-        _grant(desk, record, target, secrets)
+        _grant(desk, record, secrets, issue=1)
     head = head_of(record, object_uri(desk.store, keys.folder))
-    envelopes = {plan.shard: envelope_of(desk.store, keys, record, plan) for plan in record.shards}
-    signed = {shard: sign(envelope, desk.key) for shard, envelope in envelopes.items()}
-    desk.book.write_dispatch(head, _seeds(record, signed))
-    for shard, envelope in envelopes.items():
-        send_shard(desk.send, desk.ledger, signed[shard], envelope, 1)
-    return Sent(record, head, keys, target)
+    signed = _envelopes(desk, record, keys)
+    seeds = [EntrySeed(shard=plan.shard, units=plan.units, envelope=signed[plan.shard]) for plan in record.shards]
+    desk.book.write_dispatch(head, seeds)
+    return head, signed
+
+
+def write_again(desk: Desk, record: DispatchRecord, shards: Sequence[ShardSpec], secrets: Mapping[str, str]) -> None:
+    """Write a dispatch into a broker that lost it, from the record and what is in the store; seal its grant again.
+
+    Nothing is sent yet: attempts that still run come back at their next renewal, and janitors send the rest after half
+    a lease. Idempotent.
+
+    Raises:
+        StoreError, BrokerError: no answer.
+    """
+    keys = dispatch_keys(shards[0])
+    specs = {spec.index: spec for spec in shards}
+    signed = _envelopes(desk, record, keys)
+    if record.grant_slot is not None:
+        issue = desk.grants.next_issue(target_of(record), Verifier(TrustedSigners(signers=[_own_entry(desk)])))
+        _grant(desk, record, secrets, issue=issue)
+    seeds = [
+        _seed_from_store(desk.store, keys.shard(plan.shard), plan, specs[plan.shard], signed[plan.shard])
+        for plan in record.shards
+    ]
+    head = head_of(record, object_uri(desk.store, keys.folder))
+    desk.book.write_dispatch(head, seeds)
+    for plan in record.shards:
+        desk.ledger.mark_sent(head.ref(plan.shard))
+
+
+def _own_entry(desk: Desk) -> SignerEntry:
+    return desk.key.entry(evals=["*"], queues=["*"])
+
+
+def _seed_from_store(store: Store, keys: ShardKeys, plan: ShardPlan, spec: ShardSpec, envelope: Signed) -> EntrySeed:
+    manifest = read_shard(store, keys)
+    attempts = attempts_in(store, keys)
+    return EntrySeed(
+        shard=plan.shard,
+        units=plan.units,
+        envelope=envelope,
+        attempt_floor=max((rank(attempt)[0] for attempt in attempts), default=0),
+        done=plan.units if manifest is not None else len(stored_names(store, keys, spec.planned)),
+        committed=manifest is not None,
+    )
+
+
+def _envelopes(desk: Desk, record: DispatchRecord, keys: DispatchKeys) -> dict[int, Signed]:
+    return {plan.shard: sign(envelope_of(desk.store, keys, record, plan), desk.key) for plan in record.shards}
+
+
+def target_of(record: DispatchRecord) -> GrantTarget:
+    """What a dispatch's grant is for."""
+    return GrantTarget(record.run_id, record.dispatch, record.work, record.eval_name)
 
 
 def _archive(spec: ShardSpec) -> Path:
@@ -110,7 +187,7 @@ def _record(
 ) -> DispatchRecord:
     first = shards[0]
     names = sorted(set(first.secrets) & set(secrets))
-    target = GrantTarget(first.run_id, first.dispatch, first.work, first.eval_name)
+    slot = grant_slot(first.run_id, first.dispatch, first.work)
     now = datetime.now(UTC)
     return DispatchRecord(
         run_id=first.run_id,
@@ -128,7 +205,7 @@ def _record(
         mst=__version__,
         plugins=dict(desk.plugins),
         secrets=names,
-        grant_slot=target.slot if names else None,
+        grant_slot=slot if names else None,
         key_id=desk.key.key_id,
         recipients=list(desk.recipients) if names else [],
     )
@@ -145,16 +222,17 @@ def _plan(spec: ShardSpec, archive: Path) -> ShardPlan:
     )
 
 
-def _grant(desk: Desk, record: DispatchRecord, target: GrantTarget, secrets: Mapping[str, str]) -> None:
+def _grant(desk: Desk, record: DispatchRecord, secrets: Mapping[str, str], *, issue: int) -> None:
+    target = target_of(record)
     sealed = seal(
         target,
         {name: secrets[name] for name in record.secrets},
-        issue=1,
+        issue=issue,
         expires_at=record.deadline,
         recipients=desk.recipients,
         key=desk.key,
     )
-    desk.grants.put(target, sealed, issue=1, forget_at=record.deadline + GRANT_GRACE)
+    desk.grants.put(target, sealed, issue=issue, forget_at=record.deadline + GRANT_GRACE)
 
 
 def head_of(record: DispatchRecord, dispatch_uri: str) -> Head:
@@ -192,7 +270,3 @@ def envelope_of(store: Store, keys: DispatchKeys, record: DispatchRecord, plan: 
         grant_slot=record.grant_slot,
         key_id=record.key_id,
     )
-
-
-def _seeds(record: DispatchRecord, signed: Mapping[int, Signed]) -> list[EntrySeed]:
-    return [EntrySeed(shard=plan.shard, units=plan.units, envelope=signed[plan.shard]) for plan in record.shards]

@@ -27,6 +27,8 @@ START_S = 60.0
 STOP_S = 15.0
 WATCH_S = 0.2
 LOG_TAIL_BYTES = 2000
+STORE_SETTINGS = ("AWS_", "GOOGLE_")
+"""A worker opens the store as its coordinator does. Shard workers get none of these."""
 RESTARTS = 20
 """Workers that may be started in place of dead ones, in all."""
 
@@ -87,10 +89,16 @@ class EmbeddedFleet:
         """Process IDs of the workers."""
         return [process.pid for process in self._workers.values()]
 
-    def stop(self) -> None:
-        """End workers and broker, and wait for them. Safe to call twice."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """End workers and broker, and wait for them. Safe to call twice.
+
+        Args:
+            at_once: do not wait for units in flight.
+        """
         self._ended.set()
         for process in self._workers.values():
+            if at_once:
+                _close_stdin(process)
             process.terminate()
         deadline = time.monotonic() + STOP_S
         for process in self._workers.values():
@@ -99,9 +107,7 @@ class EmbeddedFleet:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            if process.stdin is not None:
-                with suppress(OSError):
-                    process.stdin.close()
+            _close_stdin(process)
         self._workers.clear()
         if getattr(self, "_client", None) is not None:
             self._client.close()
@@ -109,7 +115,9 @@ class EmbeddedFleet:
 
     def _start_worker(self) -> None:
         name = f"embedded-{secrets.token_hex(3)}"
-        inherited = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
+        inherited = {
+            key: value for key, value in os.environ.items() if key in PASSED_ON or key.startswith(STORE_SETTINGS)
+        }
         log = (self._logs / f"{name}.log").open("ab")
         try:
             self._workers[name] = subprocess.Popen(
@@ -152,3 +160,10 @@ class EmbeddedFleet:
         path = self._logs / f"{name}.log"
         lines = path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "its log is empty"
+
+
+def _close_stdin(process: subprocess.Popen[bytes]) -> None:
+    """Tell a worker that its coordinator is gone: it kills what it runs and ends."""
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()

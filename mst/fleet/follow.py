@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,21 +14,23 @@ from mst.fleet.adoption import bring_manifest
 from mst.fleet.closing import close_dispatch
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GrantSlots, GrantTarget
-from mst.fleet.ledger_records import Head
+from mst.fleet.ledger_records import Head, LedgerEvent
 from mst.fleet.ledger_states import FINAL, Entry, State
 from mst.model.fleet import CloseReason
 from mst.model.manifest import ShardManifest
 from mst.model.shard import Hello
-from mst.shards.contract import Cancel, ShardEvents, ShardOutcome, ShardSpec, ShardState
+from mst.shards.contract import Cancel, LossReason, ShardEvents, ShardOutcome, ShardSpec, ShardState, Shown
 from mst.shards.units import finished_units
 from mst.store.commit import read_shard
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys
 
+PACE = threading.Event()
 WAIT_S = 1.0
 LOOK_EVERY_S = 2.0
 """How often the store is looked at without a hint from the ledger."""
-SHOWN = {
+SHOWN_EVENTS = frozenset({"acquire", "start", "expire", "give_back", "finish", "commit", "cancel"})
+SHOWN: dict[State, Shown] = {
     State.QUEUED: "queued",
     State.LEASED: "starting",
     State.RUNNING: "running",
@@ -40,7 +43,11 @@ SHOWN = {
 
 @dataclass
 class Follower:
-    """One coordinator's view of one dispatch. Made by whoever sent it, or by another process later."""
+    """One coordinator's view of one dispatch. Made by whoever sent it, or by another process later.
+
+    Attributes:
+        write_again: writes the dispatch into a broker that lost it.
+    """
 
     store: Store
     book: DispatchBook
@@ -51,12 +58,14 @@ class Follower:
     shards: Sequence[ShardSpec]
     events: ShardEvents
     cancel: Cancel
+    write_again: Callable[[], None]
     _place: str = "0-0"
-    _open: dict[int, ShardSpec] = field(default_factory=dict)
-    _manifests: dict[int, ShardManifest] = field(default_factory=dict)
-    _ended: dict[int, str] = field(default_factory=dict)
+    _open: set[int] = field(default_factory=set)
+    _ended: dict[int, Entry] = field(default_factory=dict)
+    _lost_for: dict[int, str] = field(default_factory=dict)
     _cancelled: bool = False
     _looked: float = 0.0
+    _silent_since: float | None = None
 
     def follow(self) -> list[ShardOutcome]:
         """Wait until every shard is over, close the dispatch, and bring everything here.
@@ -66,49 +75,54 @@ class Follower:
         Raises:
             StoreError: the store does not answer for longer than its patience.
         """
-        self._open = {spec.index: spec for spec in self.shards}
+        self._open = {spec.index for spec in self.shards}
         while self._open and datetime.now(UTC) < self.head.deadline:
             self._pass_cancel_on()
+            if self._is_left_alone():
+                break
             if self._hear() or time.monotonic() - self._looked > LOOK_EVERY_S:
                 self._look()
         return self._close()
 
     def _hear(self) -> bool:
-        """Read events; returns whether a shard may have ended."""
+        """Read events, for at most a moment; returns whether a shard may have ended."""
         try:
             lines = self.book.events(self.head.scope, after=self._place, wait_s=WAIT_S)
         except BrokerError:
-            self.cancel.wait(WAIT_S)
+            self._silent_since = self._silent_since or time.monotonic()
+            PACE.wait(WAIT_S)
             return True
-        ended = False
+        self._silent_since = None
         for line in lines:
             self._place = line.id
-            self.events.count(line.shard, line.done)
-            if line.event in ("acquire", "start", "expire", "give_back", "finish", "commit", "cancel"):
-                reason = line.reason if line.event in ("give_back", "expire", "finish") else None
-                shown = "lost" if line.event in ("give_back", "expire") else SHOWN[line.state]
-                self.events.state(
-                    ShardState(shard=line.shard, state=shown, attempt=line.attempt_id or None, reason=reason)  # type: ignore[arg-type]  # SHOWN holds only states
-                )
-            ended = ended or line.state in FINAL
-        return ended
+            self._show(line)
+        return any(line.state in FINAL for line in lines)
+
+    def _show(self, line: LedgerEvent) -> None:
+        self.events.count(line.shard, line.done)
+        if line.event not in SHOWN_EVENTS:
+            return
+        lost = line.event in ("give_back", "expire")
+        if lost:
+            self._lost_for[line.shard] = line.reason
+        reason = line.reason if lost or line.event == "finish" else None
+        state = "lost" if lost else SHOWN[line.state]
+        self.events.state(ShardState(shard=line.shard, state=state, attempt=line.attempt_id or None, reason=reason))
 
     def _look(self) -> None:
         self._looked = time.monotonic()
         for index in list(self._open):
-            manifest = read_shard(self.store, self.keys.shard(index))
-            if manifest is not None:
-                self._manifests[index] = manifest
-                del self._open[index]
+            if read_shard(self.store, self.keys.shard(index)) is not None:
+                self._open.discard(index)
         try:
-            entries: Mapping[int, Entry] = dict(self.book.entries(self.head))
+            if self._open and self.book.head(self.head.scope) is None:
+                self.write_again()
+            for index, entry in self.book.entries(self.head):
+                if index in self._open and entry.state in (State.FAILED, State.CANCELLED):
+                    self._ended[index] = entry
+                    self._open.discard(index)
         except BrokerError:
             return
-        for index in list(self._open):
-            entry = entries.get(index)
-            if entry is not None and entry.state in (State.FAILED, State.CANCELLED):
-                self._ended[index] = entry.reason or entry.cancel or entry.state.value
-                del self._open[index]
 
     def _pass_cancel_on(self) -> None:
         if not self.cancel.is_set() or self._cancelled:
@@ -118,6 +132,11 @@ class Follower:
             self._cancelled = True
         except BrokerError:
             return
+
+    def _is_left_alone(self) -> bool:
+        """Whether a cancel can't be passed on: then closing the dispatch in the store is what stops its workers."""
+        silent_s = time.monotonic() - self._silent_since if self._silent_since is not None else 0.0
+        return self.cancel.is_set() and silent_s > self.head.limits.lease_ttl_s
 
     def _close(self) -> list[ShardOutcome]:
         reason: CloseReason = "cancelled" if self.cancel.is_set() else "gave-up" if self._open else "done"
@@ -130,11 +149,33 @@ class Follower:
 
     def _outcome(self, spec: ShardSpec, manifest: ShardManifest) -> ShardOutcome:
         bring_manifest(self.store, manifest, spec.results)
-        return outcome_of(spec, manifest, self._ended.get(spec.index))
+        return outcome_of(spec, manifest, self._why(spec.index))
+
+    def _why(self, index: int) -> tuple[LossReason, str]:
+        entry = self._ended.get(index)
+        lost_for = self._lost_for.get(index, "its worker was lost")
+        match entry:
+            case None if self.cancel.is_set():
+                return "cancelled", self.cancel.reason
+            case None if index not in self._open:
+                return "lost", "its manifest does not list all of its units"
+            case None:
+                return "lost", f"the deadline {self.head.deadline.isoformat(timespec='seconds')} passed"
+            case Entry(state=State.CANCELLED):
+                return "cancelled", entry.reason or entry.cancel
+            case Entry(reason="deadline"):
+                return "lost", f"the deadline {self.head.deadline.isoformat(timespec='seconds')} passed"
+            case Entry(reason="limit"):
+                return "lost", f"given up after {entry.n} attempts; the last one: {lost_for}"
+        return "refused", entry.reason
 
 
-def outcome_of(spec: ShardSpec, manifest: ShardManifest, why: str | None) -> ShardOutcome:
-    """How a shard ended, by what its manifest brought to its results folder."""
+def outcome_of(spec: ShardSpec, manifest: ShardManifest, why: tuple[LossReason, str]) -> ShardOutcome:
+    """How a shard ended, by what its manifest brought to its results folder.
+
+    Args:
+        why: reason and words for it, in case something is missing.
+    """
     there = len(finished_units(spec.results, spec.planned, spec.digest))
     whole = there == len(spec.planned)
     machine = manifest.machine or {}
@@ -143,12 +184,11 @@ def outcome_of(spec: ShardSpec, manifest: ShardManifest, why: str | None) -> Sha
         if machine.get("id")
         else None
     )
-    refused = why is not None and not there and manifest.closed
     return ShardOutcome(
         shard=spec.index,
         ok=whole,
-        reason=None if whole else "refused" if refused and why not in ("cancelled",) else "lost",
-        detail=None if whole else why or "the shard was not finished",
+        reason=None if whole else why[0],
+        detail=None if whole else why[1],
         counts={"units": there},
         hello=hello,
         started_at=machine.get("startedAt"),

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mst.errors import BrokerError
 from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.extras import need
 from mst.fleet.grants import GrantSlots
 from mst.fleet.keys import FleetKey
 from mst.fleet.ledger import Ledger
@@ -17,9 +19,9 @@ from mst.shards.archive import Caps
 from mst.store.contract import Store
 
 Send = Callable[[Message, str, str], None]
-"""Puts a message on a queue, under a task ID."""
+"""Puts a message on a queue, under a task ID. Raises `BrokerError` when the broker does not take it."""
 
-PUBLISH_LIMIT = 300
+SHADOW_MAX = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,19 +72,23 @@ def celery_sender(app: object) -> Send:
     The task's name in Flower and in metric labels stays low-cardinality; run, shard and attempt are in its ID and its
     shown arguments. The real arguments hold references, digests and a signature, and no content.
     """
+    kombu, redis = need("kombu.exceptions"), need("redis")
 
     def send(message: Message, queue: str, task_id: str) -> None:
         payload = message.envelope.payload
         shown = f"<{payload['runId']} {payload['dispatch']} shard {payload['shard']} attempt {message.hint.attempt}>"
-        app.send_task(  # type: ignore[attr-defined]  # a Celery application; the library is untyped
-            "mst.shard",
-            args=[message.to_dict()],
-            queue=queue,
-            task_id=task_id,
-            shadow=f"{payload['work']}:{payload['evalName']}"[:PUBLISH_LIMIT],
-            argsrepr=shown,
-            kwargsrepr="",
-        )
+        try:
+            app.send_task(  # type: ignore[attr-defined]  # a Celery application; the library is untyped
+                "mst.shard",
+                args=[message.to_dict()],
+                queue=queue,
+                task_id=task_id,
+                shadow=f"{payload['work']}:{payload['evalName']}"[:SHADOW_MAX],
+                argsrepr=shown,
+                kwargsrepr="",
+            )
+        except (kombu.KombuError, redis.RedisError, OSError) as error:
+            raise BrokerError(f"sending {task_id}: the broker does not take it") from error
 
     return send
 

@@ -10,7 +10,7 @@ import time
 
 import structlog
 
-from mst.errors import BrokerError, InfrastructureError
+from mst.errors import BrokerError, InfrastructureError, MstError
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.host import Send, send_shard
 from mst.fleet.janitor_rules import needed
@@ -97,19 +97,30 @@ class Janitor:
                 log.warning("janitor_waits", reason=str(error)[:300])
 
     def look(self) -> None:
-        """Look at every shard of every open dispatch once.
+        """Look at every shard of every open dispatch once. A dispatch that cannot be read does not hide the others.
 
         Raises:
-            BrokerError, StoreError: no answer; nothing half-done is left.
+            BrokerError, StoreError: no answer for any of them; nothing half-done is left.
         """
+        failed: InfrastructureError | None = None
         for scope in self._book.open_dispatches():
-            head = self._book.head(scope)
-            if head is None or head.closed:
-                continue
-            idle_ms = self._presence.queue_idle_ms(head.queue)
-            now_ms = self._book.now_ms()
-            for shard, entry in self._book.entries(head):
-                self._look_at(head, head.ref(shard), entry, idle_ms, now_ms)
+            try:
+                self._look_into(scope)
+            except InfrastructureError as error:
+                failed = error
+            except (MstError, ValueError) as error:
+                log.warning("dispatch_unreadable", scope=scope[:100], reason=str(error)[:300])
+        if failed is not None:
+            raise failed
+
+    def _look_into(self, scope: str) -> None:
+        head = self._book.head(scope)
+        if head is None or head.closed:
+            return
+        idle_ms = self._presence.queue_idle_ms(head.queue)
+        now_ms = self._book.now_ms()
+        for shard, entry in self._book.entries(head):
+            self._look_at(head, head.ref(shard), entry, idle_ms, now_ms)
 
     def _look_at(self, head: Head, ref: ShardRef, entry: Entry, idle_ms: int, now_ms: int) -> None:
         need = needed(entry, queue_idle_ms=idle_ms, now_ms=now_ms)

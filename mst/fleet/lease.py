@@ -14,6 +14,7 @@ from typing import Literal, Self
 from mst.errors import BrokerError
 from mst.fleet.host import renewal_s
 from mst.fleet.ledger import Ledger
+from mst.fleet.ledger_states import Outcome
 from mst.model.fleet import ShardRef
 from mst.shards.contract import Cancel
 
@@ -57,7 +58,7 @@ class Lease:
         Args:
             grace_s: for the units in flight; None lets them take their own time limit.
         """
-        if self.why is None or grace_s == 0:
+        if self.why is None or (grace_s == 0 and self.why != "lost"):
             self.why = why
             self.cancel.set(detail, grace_s)
 
@@ -78,7 +79,15 @@ class Lease:
             return
         if outcome.answer == "lost":
             self.stop("lost", f"the lease was lost ({outcome.why})", 0)
-        elif outcome.cancel and self.why is None:
+        else:
+            self.heed(outcome)
+
+    def heed(self, outcome: Outcome) -> None:
+        """Stop at the unit's end when an answer of the ledger carries a cancel.
+
+        Only a renewal's `lost` is taken for one: a ledger that was written again knows this attempt after it.
+        """
+        if outcome.cancel and self.why is None:
             self.stop("cancelled", outcome.cancel, None)
 
 

@@ -172,16 +172,23 @@ def entry_of(head: Head, fields: dict[str, str], flight: Iterable[str], crashes:
 
 
 def event_of(place: str, fields: dict[str, str]) -> LedgerEvent:
-    """One event as read."""
-    return LedgerEvent(
-        id=place,
-        event=fields["event"],
-        shard=int(fields["shard"]),
-        state=State(fields["state"]),
-        attempt_id=fields["attemptId"],
-        done=int(fields["done"]),
-        reason=fields["reason"],
-    )
+    """One event as read.
+
+    Raises:
+        BrokerError: damaged.
+    """
+    try:
+        return LedgerEvent(
+            id=place,
+            event=fields["event"],
+            shard=int(fields["shard"]),
+            state=State(fields["state"]),
+            attempt_id=fields["attemptId"],
+            done=int(fields["done"]),
+            reason=fields["reason"],
+        )
+    except (KeyError, ValueError) as error:
+        raise BrokerError(f"an event {place} in the ledger is damaged") from error
 
 
 def milliseconds(moment: datetime) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import structlog
 
 from mst import __version__
-from mst.errors import BrokerError, InfrastructureError, MstError, RefusedError, StoreError
+from mst.errors import InfrastructureError, MstError, RefusedError
 from mst.fleet.adoption import attempts_in
 from mst.fleet.attempt import Attempt, Ended
 from mst.fleet.host import Host, send_shard
@@ -27,7 +27,10 @@ from mst.store.layout import RunKeys, ShardKeys
 
 log = structlog.get_logger(__name__)
 
-Seen = Literal["committed", "closed", "exhausted", "open"]
+Seen = Literal["committed", "closed", "open"]
+
+ATTEMPTS_STORED_MAX = 100
+"""Bounds replay where the ledger was lost. Above the limit of lost attempts: those given back leave units too."""
 
 
 def handle(host: Host, raw: Mapping[str, Any]) -> None:
@@ -46,7 +49,7 @@ def handle(host: Host, raw: Mapping[str, Any]) -> None:
     ):
         try:
             _work(host, envelope, message.envelope)
-        except (BrokerError, StoreError) as error:
+        except (MstError, OSError) as error:
             # the lease ends by itself, and a janitor sends the shard again
             log.warning("shard_left", reason=str(error)[:500])
 
@@ -64,7 +67,10 @@ def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
         log.info("shard_not_granted", answer=outcome.answer, why=outcome.why)
         return
     log.info("shard_granted", attempt=outcome.attempt_id)
-    ended = Attempt(host, envelope, keys, outcome.attempt_id, outcome.poison).run()
+    if len(attempts_in(host.store, keys)) >= ATTEMPTS_STORED_MAX:
+        ended = Ended("failed", f"{ATTEMPTS_STORED_MAX} attempts left something in the store, and none finished")
+    else:
+        ended = Attempt(host, envelope, keys, outcome.attempt_id, outcome.poison).run()
     log.info("attempt_ended", attempt=outcome.attempt_id, how=ended.how, detail=(ended.detail or "")[:500])
     settle(host, envelope, signed, outcome.attempt_id, ended)
 
@@ -81,9 +87,6 @@ def look(host: Host, envelope: Envelope, keys: ShardKeys) -> Seen:
         return "committed"
     if host.store.head(keys.dispatch.closed) is not None:
         return "closed"
-    if len(attempts_in(host.store, keys)) > envelope.limits.attempts:
-        host.ledger.give_up(envelope.ref)
-        return "exhausted"
     return "open"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +35,8 @@ from mst.fleet.queues import queue_name
 from mst.fleet.signing import Verifier
 from mst.fleet.task import handle
 from mst.model.shard import Work
+from mst.process.group import MARK, new_mark
+from mst.shards.worker import kill_own_programs
 from mst.store.uri import open_store
 
 PRESENT_S = 30.0
@@ -85,6 +89,8 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     configure_logging(options.log_level)
     need("celery")
     name = options.name or f"{socket.gethostname()}-{os.getpid()}"
+    # what runs here is found by this mark, whatever session it moved to
+    os.environ[MARK] = new_mark()
     with tempfile.TemporaryDirectory(prefix="mst-worker-") as scratch:
         app, host, presence = _host(options, settings, broker_url, store_uri, name, Path(scratch))
         janitor = Janitor(
@@ -100,13 +106,13 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         here = _Here(presence, name, options.queues())
         _drain_on_shutdown(host, here)
         if options.with_stdin:
-            threading.Thread(target=_end_with_stdin, daemon=True, name="mst-stdin").start()
+            threading.Thread(target=_end_with_stdin, args=(Path(scratch),), daemon=True, name="mst-stdin").start()
         here.start()
         janitor.start()
         try:
             return _serve(app, options, name)
         finally:
-            here.stop()
+            here.join()
             janitor.stop()
 
 
@@ -176,17 +182,20 @@ class _Here:
         self._thread.start()
 
     def stop(self) -> None:
-        """Say that no more shards are taken. Safe to call twice."""
+        """Take no more shards. Returns at once, since signal handlers call it; the keys go soon after."""
         self._ended.set()
-        for queue in self._queues:
-            try:
-                self._presence.leave(self._name, queue)
-            except BrokerError:
-                return
+
+    def join(self) -> None:
+        """Wait until the keys are gone, or the broker did not answer."""
+        self._ended.set()
+        self._thread.join()
 
     def _keep(self) -> None:
         while not self._ended.wait(PRESENT_S / 3):
             self._announce()
+        with suppress(BrokerError):
+            for queue in self._queues:
+                self._presence.leave(self._name, queue)
 
     def _announce(self) -> None:
         for queue in self._queues:
@@ -207,10 +216,13 @@ def _drain_on_shutdown(host: Host, here: _Here) -> None:
     signals.worker_shutting_down.connect(shutting_down, weak=False)
 
 
-def _end_with_stdin() -> None:
+def _end_with_stdin(scratch: Path) -> None:
+    """Wait until stdin closes, then end with everything that was started and written here."""
     # os.read: buffered reads of stdin hold a lock that the interpreter needs at its end
     while os.read(0, 1024):
         continue
+    kill_own_programs()
+    shutil.rmtree(scratch, ignore_errors=True)
     os._exit(EXIT_ORPHANED)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +19,11 @@ from mst.fleet.app import make_app
 from mst.fleet.broker_check import check_broker
 from mst.fleet.closing import close_dispatch, is_closed
 from mst.fleet.connect import connect, without_password
-from mst.fleet.dispatch import Desk, Sent, dispatch_keys, head_of, send_dispatch
+from mst.fleet.dispatch import Desk, Sent, dispatch_keys, head_of, send_dispatch, target_of, write_again
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.embedded_fleet import EmbeddedFleet
 from mst.fleet.follow import Follower, outcome_of
-from mst.fleet.grants import GrantSlots, GrantTarget
+from mst.fleet.grants import GrantSlots
 from mst.fleet.host import Send, celery_sender, send_shard
 from mst.fleet.janitor import Janitor
 from mst.fleet.keys import load_recipients, load_signing_key
@@ -43,7 +43,7 @@ from mst.model.fleet import (
 from mst.model.shard import Work
 from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
 from mst.store.contract import Store
-from mst.store.uri import check_writable, object_uri, open_store
+from mst.store.uri import check_writable, object_uri, open_store, redacted
 
 FLEET_FOLDER = ".fleet"
 
@@ -84,6 +84,7 @@ class CeleryRunner:
         self._context = context
         self._fleet: EmbeddedFleet | None = None
         self._finished: list[ShardSpec] = []
+        self._left = False
         self._queue = queue_name(context.work, mst_version=__version__, worker_class=options.worker_class)
         if settings.broker_url is None:
             settings = self._embed(settings)
@@ -98,12 +99,12 @@ class CeleryRunner:
         """Connect to broker and store, or start them here.
 
         Raises:
-            UsageError: a setting is missing, or nobody serves the queue.
+            UsageError: a setting is missing.
             BrokerError, StoreError: unreachable or unfit.
         """
         given = Settings.from_environment(context.environment)
         settings = Settings(
-            broker_url=options.broker or given.broker_url,
+            broker_url=_broker_url(options.broker, given.broker_url),
             store=options.store or given.store,
             signing_key_file=given.signing_key_file,
             fleet_key_file=given.fleet_key_file,
@@ -134,6 +135,7 @@ class CeleryRunner:
         self._recipients = load_recipients(settings.signing_key_file.with_name("fleet.pub"))
         self._client = connect(settings.broker_url)
         self._broker = without_password(settings.broker_url)
+        self._store_uri = settings.store
         self._store: Store = open_store(settings.store)
         check_writable(self._store, "check")
         self._book = DispatchBook(self._client)
@@ -141,18 +143,25 @@ class CeleryRunner:
         self._presence = Presence(self._client)
         self._grants = GrantSlots(self._client, DEFAULT_PREFIX)
         self._send: Send = celery_sender(make_app(settings.broker_url))
-        if not self._options.wait and not self._presence.workers(self._queue):
-            raise UsageError(
-                f"no worker serves the queue {self._queue}: start one with 'mst worker' of version {__version__}, "
-                "or wait for one with --runner-option wait=true"
-            )
 
     def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
-        """See `Runner.run`."""
-        names = sorted({name for spec in shards for name in spec.secrets})
-        secrets = events.tokens(shards[0].index, names) if names else {}
-        sent = send_dispatch(self._desk(), shards, secrets)
+        """See `Runner.run`. Refuses at once when nobody serves the queue."""
+        if not self._options.wait and not self._presence.workers(self._queue):
+            raise UsageError(
+                f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version "
+                f"({__version__}), or wait for one with --runner-option wait=true"
+            )
+        secrets = self._secrets(shards, events)
+        try:
+            sent = send_dispatch(self._desk(), shards, secrets)
+        except BaseException:
+            self._left = True
+            raise
         return self._follow(sent, shards, events, cancel)
+
+    def _secrets(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Mapping[str, str]:
+        names = sorted({name for spec in shards for name in spec.secrets})
+        return events.tokens(shards[0].index, names) if names else {}
 
     def _desk(self) -> Desk:
         ttl_s = self._options.lease_ttl_s
@@ -198,10 +207,14 @@ class CeleryRunner:
             shards=shards,
             events=events,
             cancel=cancel,
+            write_again=lambda: write_again(self._desk(), sent.record, shards, self._secrets(shards, events)),
         )
         janitor.start()
         try:
             outcomes = follower.follow()
+        except BaseException:
+            self._left = True
+            raise
         finally:
             janitor.stop()
         self._finished.extend(shards)
@@ -220,27 +233,25 @@ class CeleryRunner:
                     send_shard(self._send, self._ledger, signed, envelope, entry.n + 1)
 
     def follow(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome] | None:
-        """See `Runner.follow`: possible as long as the broker knows the dispatch, or it was closed properly."""
+        """See `Runner.follow`: possible while its broker runs, or when its shards were all finished."""
         keys = dispatch_keys(shards[0])
         record = self._record(shards)
         if record is None:
             return None
         if is_closed(self._store, keys):
-            return self._closed(shards)
-        if record.embedded:
+            outcomes = self._closed(shards)
+            return outcomes if all(outcome.ok for outcome in outcomes) else None
+        if record.embedded or record.broker != self._broker:
             return None
         head = head_of(record, object_uri(self._store, keys.folder))
-        if self._book.head(head.scope) is None:
-            return None
-        target = GrantTarget(record.run_id, record.dispatch, record.work, record.eval_name)
-        return self._follow(Sent(record, head, keys, target), shards, events, cancel)
+        return self._follow(Sent(record, head, keys, target_of(record)), shards, events, cancel)
 
     def _closed(self, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
         manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")
         for spec in shards:
             bring_manifest(self._store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
-        return [outcome_of(spec, manifests[spec.index], None) for spec in shards]
+        return [outcome_of(spec, manifests[spec.index], ("lost", "its dispatch was closed")) for spec in shards]
 
     def _record(self, shards: Sequence[ShardSpec]) -> DispatchRecord | None:
         keys = dispatch_keys(shards[0])
@@ -271,13 +282,16 @@ class CeleryRunner:
             self._book.close_dispatch(head.scope)
 
     def recorded_options(self) -> dict[str, Any]:
-        """See `Runner.recorded_options`."""
-        return self._options.model_dump(exclude_defaults=True, by_alias=True) | {"shards": self._options.shards}
+        """See `Runner.recorded_options`. Broker and store of a fleet are said, so that `attach` finds its way back."""
+        recorded = self._options.model_dump(exclude_defaults=True, by_alias=True) | {"shards": self._options.shards}
+        if self._fleet is None:
+            recorded |= {"broker": self._broker, "store": redacted(self._store_uri)}
+        return recorded
 
     def close(self) -> None:
         """Stop an embedded fleet and remove its dispatches of this run; disconnect. Safe to call twice."""
         if self._fleet is not None:
-            self._fleet.stop()
+            self._fleet.stop(at_once=self._left)
             self._remove_dispatches()
             self._fleet = None
         client = getattr(self, "_client", None)
@@ -290,3 +304,10 @@ class CeleryRunner:
         if uri.startswith("file:"):
             for folder in {dispatch_keys(spec).run.dispatches for spec in self._finished}:
                 shutil.rmtree(Path(uri.removeprefix("file:")) / folder, ignore_errors=True)
+
+
+def _broker_url(option: str | None, environment: str | None) -> str | None:
+    """The option's broker, with the environment's password when both name the same place."""
+    if option is not None and environment is not None and without_password(environment) == option:
+        return environment
+    return option or environment

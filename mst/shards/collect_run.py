@@ -24,7 +24,7 @@ from mst.model.trial import TrialRecord
 from mst.runs.folder import RunFolder
 from mst.shards.bundle import BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
-from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, save_plan
+from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, run_plan, save_plan
 from mst.shards.units import ARTIFACTS, UNITS, each_finished, read_unit
 
 
@@ -121,7 +121,7 @@ def collect_in_shards(
     if not plan.specs:
         return []
     save_plan(plan, request.folder.work / dispatch)
-    outcomes = runner.run(plan.specs, _Keeping(request, plan, events), cancel)
+    outcomes = run_plan(plan, request.folder.work, runner, _Keeping(request, plan, events), cancel)
     _keep_finished(request, plan)
     return outcomes
 

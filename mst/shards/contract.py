@@ -15,6 +15,7 @@ from mst.model.shard import Hello, UnitKey, Work
 LossReason = Literal[
     "protocol", "exited", "silent", "cancelled", "version", "out_of_memory", "no_machine", "refused", "store", "lost"
 ]
+Shown = Literal["queued", "starting", "running", "lost", "committed", "failed", "cancelled"]
 TERMINAL: frozenset[LossReason] = frozenset({"version", "refused", "cancelled"})
 """Reasons that no other attempt would change."""
 
@@ -60,7 +61,7 @@ class ShardState:
     """A shard has come to a new state, for people to see."""
 
     shard: int
-    state: Literal["queued", "starting", "running", "lost", "committed", "failed", "cancelled"]
+    state: Shown
     attempt: str | None = None
     machine: str | None = None
     reason: str | None = None
@@ -179,6 +180,9 @@ class Runner(Protocol):
 
         Lost shards are sent out again as far as the limits allow. Unit files are in each spec's `results` at the end,
         and as soon as they are reported.
+
+        Raises:
+            UsageError, RunnerError: nothing was sent out.
         """
         ...
 

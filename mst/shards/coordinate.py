@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mst.config.cases import CaseFile
 from mst.config.files import write_atomic
-from mst.errors import UsageError
+from mst.errors import RunnerError, UsageError
 from mst.grade.names import pairwise_for
 from mst.grade.recorded import Recorded
 from mst.model.case import Case, EvalPlan
@@ -24,7 +24,7 @@ from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import DispatchPlan, ShardPlan, UnitKey, Work, unit_name
 from mst.runs.grading import Trials
 from mst.shards.bundle import BundleInput, StoredTrials, write_collect_bundle, write_grade_bundle
-from mst.shards.contract import ShardOutcome, ShardSpec
+from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec
 from mst.shards.split import shard_of, split
 from mst.shards.units import UNITS, read_unit
 
@@ -147,6 +147,7 @@ def save_plan(plan: Plan, folder: Path) -> None:
         count=plan.count,
         shards=shards,
     )
+    write_atomic(_counter(folder.parent), first.dispatch.encode())
     write_atomic(folder / PLAN, record.to_json())
 
 
@@ -175,6 +176,15 @@ def load_plan(folder: Path) -> Plan | None:
     return Plan(work=record.work, count=record.count, specs=specs)
 
 
+def run_plan(plan: Plan, work: Path, runner: Runner, events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
+    """Send a saved plan out and wait for its end. A plan that could not be sent is forgotten."""
+    try:
+        return runner.run(plan.specs, events, cancel)
+    except (UsageError, RunnerError):
+        clear_work(work / plan.specs[0].dispatch)
+        raise
+
+
 def plans_of(folder: Path, work: Work) -> list[Plan]:
     """All dispatches of one kind of work that a run's work folder knows of, by number."""
     folders = sorted(folder.glob("d*"), key=lambda path: int(path.name[1:]))
@@ -182,9 +192,17 @@ def plans_of(folder: Path, work: Work) -> list[Plan]:
 
 
 def next_dispatch(work: Path, recorded: Sequence[str]) -> str:
-    """The number after every dispatch that the folder or the record knows."""
+    """The number after every dispatch that the run's folder or record knows: in a store no number serves twice."""
     known = [path.name for path in work.glob("d*")] + list(recorded)
+    counter = _counter(work)
+    if counter.is_file():
+        known.append(counter.read_text().strip())
     return f"d{1 + max((int(name[1:]) for name in known), default=0)}"
+
+
+def _counter(work: Path) -> Path:
+    """A hidden file in the run folder with its last dispatch's number, which outlives the work folder."""
+    return work.with_name(".dispatch")
 
 
 def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], trials: Trials) -> list[UnitKey]:

@@ -35,6 +35,7 @@ from mst.shards.coordinate import (
     plans_of,
     recorded_source,
     refuse_terminal,
+    run_plan,
     save_plan,
 )
 from mst.shards.request import GradeRequest, Settled, lookup, owes
@@ -197,7 +198,7 @@ def _grade(
     if request.runner_name == "local":
         return _grade_here(request, folder, run, cancel, hooks, earlier)
     plan, run = _send(request, folder, run, earlier)
-    outcomes = runner.run(plan.specs, events, cancel) if plan.specs else []
+    outcomes = run_plan(plan, folder.work, runner, events, cancel) if plan.specs else []
     source: GradingSource = recorded_source(plan, outcomes)
     if earlier is not None:
         source = Settled(source, earlier)
