@@ -166,6 +166,8 @@ class ProcessChannel:
             temporary.unlink(missing_ok=True)
             _link(str(source), str(temporary))
             temporary.replace(into)
+            # renaming one link of a file over another one of it does nothing
+            temporary.unlink(missing_ok=True)
         except OSError as error:
             raise RunnerError(f"cannot be brought back: {error.strerror}") from error
 
