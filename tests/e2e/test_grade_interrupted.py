@@ -14,7 +14,12 @@ from mst.testing.sample_eval import BROKEN_CASE, BROKEN_COMPARISON, calls, write
 
 LOCAL = []
 PROCESS = ["--runner", "process", "--runner-option", "shards=2"]
-RUNNERS = [pytest.param(LOCAL, id="local"), pytest.param(PROCESS, id="process")]
+CELERY = ["--runner", "celery", "--runner-option", "shards=2"]
+RUNNERS = [
+    pytest.param(LOCAL, id="local"),
+    pytest.param(PROCESS, id="process"),
+    pytest.param(CELERY, id="celery", marks=pytest.mark.server),
+]
 
 
 class Interrupted:
@@ -124,6 +129,19 @@ def test_a_coordinator_killed_in_the_middle_is_finished_by_resume(eval_, whole, 
     # each shard had at most one unit in flight
     assert len({tuple(key.split()[2:]) for key in asked_twice(eval_.marks)}) <= (1 if runner == LOCAL else 2)
     assert differences(whole, regrade.path) == []
+
+
+def test_a_worker_that_is_told_to_end_finishes_its_unit_and_another_does_the_rest(eval_, whole):
+    process = eval_.grade_until_it_waits(*PROCESS)
+    worker = psutil.Process(eval_.judge).parent()
+    worker.terminate()
+    eval_.let_go()
+    said = ended(process)
+    assert said.code == 3, said.err
+    regrade = eval_.newest()
+    assert asked_twice(eval_.marks) == set()
+    assert differences(whole, regrade.path) == []
+    assert sorted(len(machine.attempts) for machine in regrade.run().grading.runner.machines) == [1, 2]
 
 
 def alive(process):
