@@ -1,0 +1,169 @@
+"""What lies in a run folder: written whole, read with care."""
+
+import json
+import multiprocessing
+import shutil
+import threading
+
+import pytest
+
+from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing, UsageError
+from mst.model.keys import TrialKey
+from mst.runs.folder import RunFolder
+from mst.runs.intact import refuse_altered
+from mst.runs.results import ResultsWriter
+from mst.testing.stored_run import grade_here
+
+KEY = TrialKey(variant="polite", case_id="case-0", trial=0)
+
+
+def spoil(path, change):
+    document = json.loads(path.read_bytes())
+    document.update(change)
+    path.write_text(json.dumps(document))
+
+
+def test_only_one_writer_holds_a_run(run):
+    with run.locked(), pytest.raises(UsageError, match="another mst process"), RunFolder(run.path).locked():
+        pass
+    with RunFolder(run.path).locked():
+        pass
+
+
+def test_the_lock_goes_with_its_process(run):
+    def hold(path, ready):
+        with RunFolder(path).locked():
+            ready.set()
+            threading.Event().wait()
+
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    holder = context.Process(target=hold, args=(run.path, ready), daemon=True)
+    holder.start()
+    assert ready.wait(20)
+    with pytest.raises(UsageError), run.locked():
+        pass
+    holder.kill()
+    holder.join(20)
+    with run.locked():
+        pass
+
+
+def test_a_reader_never_sees_half_a_file(run):
+    record = run.run()
+    over = threading.Event()
+    short, long = (record.model_copy(update={"config_path": "x" * length}) for length in (10, 200_000))
+    run.write_run(short)
+
+    def write():
+        while not over.is_set():
+            run.write_run(short)
+            run.write_run(long)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        seen = {len(RunFolder(run.path).run().config_path) for _ in range(150)}
+    finally:
+        over.set()
+        writer.join()
+    assert seen <= {10, 200_000}
+    assert [path.name for path in run.path.glob(".*.tmp")] == []
+
+
+def test_a_regrade_reads_its_source_in_place_and_stands_alone_with_a_copy(run, tmp_path):
+    graded = grade_here(run, tmp_path / "scratch").folder
+    assert RunFolder(graded.path).source.path == run.path
+    assert graded.trial_bytes(KEY) == run.trial_bytes(KEY)
+    shutil.copytree(run.path / "transcripts", graded.path / "transcripts")
+    assert RunFolder(graded.path).source.path == graded.path
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        (b"", CorruptFile, "not a readable JSON"),
+        (b'{"format": "mst.run/v1", "kind": "trial", "run', CorruptFile, "not a readable JSON"),
+        (b"\xff\xfe", CorruptFile, "not a readable JSON"),
+        (b'{"format": "mst.run/v1", "kind": "run"}', CorruptFile, "a trial was expected"),
+        (b'{"format": "mst.run/v1", "kind": "trial"}', CorruptFile, "Field required"),
+        (b'{"format": "mst.run/v2", "kind": "trial"}', FormatError, "upgrade"),
+        (b'{"format": "mst.run/v0", "kind": "trial"}', FormatError, "rerun"),
+        (b'{"format": "other/v1", "kind": "trial"}', CorruptFile, "other/v1"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_named(run, content, error, says):
+    path = run.trial_path(KEY)
+    path.write_bytes(content)
+    with pytest.raises(error, match=says) as found:
+        run.trial(KEY)
+    assert str(found.value).startswith(str(path))
+    assert "\n" not in str(found.value)
+
+
+def test_another_trials_record_is_not_taken(run):
+    path = run.trial_path(KEY)
+    shutil.copyfile(run.trial_path(KEY.model_copy(update={"case_id": "case-1"})), path)
+    with pytest.raises(CorruptFile, match="another trial"):
+        run.trial(KEY)
+    with pytest.raises(CorruptFile, match="another trial"):
+        run.subject(run.cases()["case-0"], KEY)
+
+
+def test_a_spoiled_line_of_the_results_is_named(run, tmp_path):
+    graded = grade_here(run, tmp_path / "scratch").folder
+    path = graded.path / "results.json"
+    assert len(list(graded.case_results())) == 8
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], lines[3][:40] + b"\n", *lines[4:]]))
+    with pytest.raises(CorruptFile, match=r"results\.json:4"):
+        list(graded.case_results())
+
+
+def test_results_appear_whole_or_not_at_all(tmp_path, run):
+    path = tmp_path / "results.json"
+    (tmp_path / ".results.json.999999.tmp").write_text("of a process that is gone")
+    with pytest.raises(RuntimeError), ResultsWriter(path, run.run_id):
+        raise RuntimeError
+    assert list(tmp_path.glob("*results.json*")) == []
+    with ResultsWriter(path, run.run_id):
+        pass
+    assert json.loads(path.read_bytes())["cases"] == []
+
+
+def with_artifact(run):
+    """Give the trial an artifact, as a client with a workspace leaves one."""
+    import hashlib
+
+    folder = run.artifact_folder(KEY)
+    folder.mkdir(parents=True)
+    (folder / "out.txt").write_text("what it left")
+    listed = {"path": "out.txt", "sha256": hashlib.sha256(b"what it left").hexdigest(), "size": 12}
+    spoil(run.trial_path(KEY), {"artifactFiles": [listed]})
+    return folder / "out.txt"
+
+
+def test_sound_artifacts_pass(run):
+    with_artifact(run)
+    refuse_altered(run, [KEY, KEY.model_copy(update={"trial": 9})])
+
+
+def test_a_missing_artifact_is_named(run):
+    path = with_artifact(run)
+    path.unlink()
+    with pytest.raises(ObjectMissing, match="missing") as found:
+        refuse_altered(run, [KEY])
+    assert str(path) in str(found.value)
+
+
+def test_an_altered_artifact_is_named(run):
+    path = with_artifact(run)
+    path.write_text("something else")
+    with pytest.raises(DigestMismatch, match="changed since") as found:
+        refuse_altered(run, [KEY])
+    assert str(path) in str(found.value)
+
+
+def test_a_folder_without_a_record_is_no_run(tmp_path):
+    with pytest.raises(UsageError, match=r"no run\.json"):
+        RunFolder(tmp_path).run()

@@ -1,0 +1,115 @@
+"""From what people type to a run folder; numbers claimed by one process each."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from mst.errors import CorruptFile, InfrastructureError, UsageError
+from mst.runs.latest import publish_latest
+from mst.runs.locate import find_run, latest_run, new_regrade, new_run, regrades_of
+from mst.testing.commandline import environment
+from mst.testing.stored_run import grade_here
+
+CLAIM = """
+import sys
+from pathlib import Path
+from mst.runs.folder import RunFolder
+from mst.runs.locate import new_regrade
+sys.stdin.readline()
+for _ in range(20):
+    print(new_regrade(RunFolder(Path(sys.argv[1]))).run_id)
+"""
+
+
+def test_every_way_to_name_a_run_finds_it(run, tmp_path):
+    root = tmp_path / "results"
+    graded = grade_here(run, tmp_path / "scratch").folder
+    publish_latest(graded)
+    short = run.run_id[-6:]
+    assert find_run(str(run.path), root).path == run.path
+    assert find_run(run.run_id, root).path == run.path
+    assert find_run(short, root).path == run.path
+    assert find_run(f"{short}.g2", root).path == graded.path
+    assert find_run(graded.run_id, root).path == graded.path
+    assert find_run("latest", root).path == graded.path
+
+
+@pytest.mark.parametrize(
+    ("ref", "says"),
+    [
+        ("nonsense", "neither a run folder nor a run ID"),
+        ("abcde", "neither a run folder nor a run ID"),
+        ("ffffff", "no run ffffff"),
+        ("20260101T000000Z-ffffff", "no run"),
+        ("ffffff.g1x", "neither"),
+    ],
+)
+def test_what_names_no_run_is_said_in_one_line(run, tmp_path, ref, says):
+    with pytest.raises(UsageError, match=says) as refused:
+        find_run(ref, tmp_path / "results")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_short_form_of_two_runs_lists_both(run, tmp_path):
+    twin = tmp_path / "results" / "other" / "runs" / f"20250101T000000Z-{run.run_id[-6:]}"
+    twin.mkdir(parents=True)
+    (twin / "run.json").write_bytes((run.path / "run.json").read_bytes())
+    with pytest.raises(UsageError, match="several") as refused:
+        find_run(run.run_id[-6:], tmp_path / "results")
+    assert str(twin) in str(refused.value)
+    assert str(run.path) in str(refused.value)
+
+
+def test_without_a_complete_run_there_is_no_latest(run, tmp_path):
+    with pytest.raises(UsageError, match="no complete run"):
+        latest_run(tmp_path / "results")
+
+
+def test_a_pointer_that_cannot_be_read_is_named(run, tmp_path):
+    path = run.path.parent.parent / "latest.json"
+    path.write_text("{")
+    with pytest.raises(CorruptFile, match=r"latest\.json"):
+        latest_run(tmp_path / "results")
+
+
+def test_regrades_are_found_by_number_and_others_passed_over(run):
+    made = [new_regrade(run) for _ in range(10)]
+    for folder in made:
+        (folder.path / "run.json").write_text("{}")
+    for name in ("g2.bak", "gx", "g02"):
+        spoiled = run.path.with_name(f"{run.run_id}.{name}")
+        spoiled.mkdir()
+        (spoiled / "run.json").write_text("{}")
+    assert [folder.run_id.rpartition(".")[2] for folder in regrades_of(run)] == [f"g{n}" for n in range(2, 12)]
+
+
+def test_a_regrade_of_a_regrade_keeps_the_stem(run):
+    first = new_regrade(run)
+    assert new_regrade(first).run_id == f"{run.run_id}.g3"
+
+
+def test_processes_that_claim_at_once_never_share_a_number(run):
+    claimers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIM, str(run.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        for _ in range(3)
+    ]
+    said = [claimer.communicate("go\n")[0].split() for claimer in claimers]
+    claimed = [name for names in said for name in names]
+    assert len(claimed) == 60
+    assert sorted(claimed, key=lambda name: int(name.rpartition(".g")[2])) == [
+        f"{run.run_id}.g{n}" for n in range(2, 62)
+    ]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(InfrastructureError, match=r"cannot be created .*--output-dir"):
+        new_run(tmp_path / "taken", "eval", datetime.now(UTC))
