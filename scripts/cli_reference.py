@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -35,9 +34,8 @@ with `NO_COLOR` or `CI`.
 
 def page() -> str:
     """The whole page."""
-    os.environ["NO_COLOR"] = "1"
     parts = [HEAD, _exit_codes(), _settings()]
-    root = click.Context(cli, info_name="mst", max_content_width=WIDTH, terminal_width=WIDTH)
+    root = click.Context(cli, info_name="mst", **{**cli.context_settings, "terminal_width": WIDTH})
     for name in COMMANDS:
         command = cli.get_command(root, name)
         assert command is not None
