@@ -159,11 +159,27 @@ class ProgramError(InfrastructureError):
     code = "program"
 
 
+GradingFault = Literal[
+    "grader", "answer", "refusal", "auth", "quota", "rate_limit", "timeout", "transport", "server", "request", "stopped"
+]
+"""Why a grader gave no verdict: the grader itself, an unusable answer, the model declined, the key, the money, too many
+requests, no answer in time, no connection, the provider's own error, a request that the provider does not take;
+`stopped`: not asked, since others ended so."""
+
+
 class GraderError(MstError):
-    """A grader could not give a verdict."""
+    """A grader could not give a verdict.
+
+    Attributes:
+        kind: why; some kinds would meet every further call too, and stop the grader for now.
+    """
 
     code = "grader"
     exit_code = 3
+
+    def __init__(self, message: str, kind: GradingFault = "grader") -> None:
+        super().__init__(message)
+        self.kind: GradingFault = kind
 
 
 class ClientError(MstError):

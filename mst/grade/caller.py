@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mst.config.files import FileSource
 from mst.config.registry import lookup
-from mst.errors import GraderError, MstError
+from mst.errors import GraderError, GradingFault, MstError
 from mst.grade.assertions.base import Assertion, ProgramAssertion
+from mst.grade.breaker import Breaker
 from mst.grade.contract import Grader
 from mst.judges import strictjson
 from mst.judges.contract import JudgeContext
+from mst.judges.limits import Limits
 from mst.judges.options import parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
@@ -38,6 +41,9 @@ class Caller:
         scratch: parent of private working folders.
         redactor: takes the secrets out of everything that graders say.
         timeout_s: bound of a grader that has none of its own.
+        pricing: USD per million tokens by model.
+        limits: how fast models may be asked.
+        breaker: which judges are not asked any more.
     """
 
     files: FileSource
@@ -45,7 +51,11 @@ class Caller:
     scratch: Path
     redactor: Redactor
     timeout_s: float
+    pricing: Mapping[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits, repr=False)
+    breaker: Breaker = field(default_factory=Breaker, repr=False)
     _prepared: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
+    _dropped: list[Any] = field(default_factory=list, repr=False)
 
     def context(self, spec: GraderSpec) -> JudgeContext:
         """What a grader may use in one call."""
@@ -55,6 +65,8 @@ class Caller:
             files=self.files,
             timeout_s=spec.timeout_s or self.timeout_s,
             redact=self.redactor.text,
+            pricing=self.pricing,
+            limits=self.limits,
         )
 
     def prepared(self, grader: Grader) -> Any:
@@ -67,22 +79,38 @@ class Caller:
         if key not in self._prepared:
             made = _prepare(grader)
             while len(self._prepared) >= _PREPARED:
-                del self._prepared[next(iter(self._prepared))]
+                dropped = self._prepared.pop(next(iter(self._prepared)))
+                if hasattr(dropped, "aclose"):
+                    self._dropped.append(dropped)
             self._prepared[key] = made
         return self._prepared[key]
 
+    async def aclose(self) -> None:
+        """Close what judges keep open. Their faults in this are nobody's any more."""
+        for made in [*self._dropped, *self._prepared.values()]:
+            if hasattr(made, "aclose"):
+                with suppress(Exception):
+                    await made.aclose()
+        self._dropped.clear()
 
-async def bounded(call: Awaitable[AnswerT], timeout_s: float) -> AnswerT:
+
+async def bounded(judge: Any, call: Awaitable[AnswerT], timeout_s: float) -> AnswerT:
     """Await a judge, which keeps its time limit itself; give it up soon after that.
+
+    Args:
+        judge: asked for `bound_s` when it has it: a judge that waits for its turn takes longer than one answer may.
+        call: the call.
+        timeout_s: of one answer.
 
     Raises:
         GraderError: it was given up.
     """
+    bound_s = judge.bound_s(timeout_s) if hasattr(judge, "bound_s") else timeout_s
     try:
-        async with asyncio.timeout(timeout_s + GUARD_S):
+        async with asyncio.timeout(bound_s + GUARD_S):
             return await call
     except TimeoutError as error:
-        raise GraderError(f"the judge did not end within {timeout_s:g} s") from error
+        raise GraderError(f"the judge did not end within {bound_s:g} s", "timeout") from error
 
 
 def why(error: Exception) -> str:
@@ -90,6 +118,11 @@ def why(error: Exception) -> str:
     if isinstance(error, MstError):
         return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def kind_of(error: Exception) -> GradingFault:
+    """The kind of an error that left a grader without a verdict."""
+    return error.kind if isinstance(error, GraderError) else "grader"
 
 
 def storable(found: FoundT) -> FoundT:

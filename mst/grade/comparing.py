@@ -15,6 +15,7 @@ from mst.model.case import GraderSpec
 from mst.model.score import PairCall, Preference, Side
 
 Order = Literal["baseline_first", "candidate_first"]
+Pairing = Literal["index", "last", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +38,25 @@ def call_key(call: PairCall) -> tuple[str, int, int, int]:
     return (call.order, call.rep, call.baseline_trial, call.candidate_trial)
 
 
-def pairs_of(pair: Pair) -> list[tuple[Subject, Subject]]:
-    """Trials that both sides have, by number."""
-    candidates = {subject.record.trial: subject for subject in pair.candidate_trials}
-    return [
-        (baseline, candidates[baseline.record.trial])
-        for baseline in sorted(pair.baseline_trials, key=lambda subject: subject.record.trial)
-        if baseline.record.trial in candidates
-    ]
+def pairs_of(pair: Pair, pairing: Pairing = "index") -> list[tuple[Subject, Subject]]:
+    """Which trials are compared with which, in the order of their numbers.
+
+    Args:
+        pair: the trials of both sides.
+        pairing: `index`: those of one number, where both sides have it; `last`: the last of each side; `all`: each
+            with each.
+    """
+    baselines, candidates = _by_number(pair.baseline_trials), _by_number(pair.candidate_trials)
+    if pairing == "last":
+        return list(zip(baselines[-1:], candidates[-1:], strict=False))
+    if pairing == "all":
+        return [(baseline, candidate) for baseline in baselines for candidate in candidates]
+    numbered = {subject.record.trial: subject for subject in candidates}
+    return [(baseline, numbered[baseline.record.trial]) for baseline in baselines if baseline.record.trial in numbered]
+
+
+def _by_number(trials: Sequence[Subject]) -> list[Subject]:
+    return sorted(trials, key=lambda subject: subject.record.trial)
 
 
 def planned(pairs: Iterable[tuple[Subject, Subject]], spec: GraderSpec, *, deterministic: bool) -> list[PlannedCall]:
@@ -90,9 +102,10 @@ def settled(judge: str, spec: GraderSpec, calls: Sequence[PairCall], passed: dic
         "usage": total_usage([call.usage for call in calls if call.judge_duration_ms is not None]),
         "judge_duration_ms": _duration_ms(calls),
     }
-    failed = [call.error for call in calls if call.error is not None]
+    failed = [call for call in calls if call.error is not None]
     if failed:
-        return Preference(error=f"{len(failed)} of {len(calls)} calls failed: {failed[0]}", **common)
+        error = f"{len(failed)} of {len(calls)} calls failed: {failed[0].error}"
+        return Preference(error=error, error_kind=failed[0].error_kind, **common)
     answered = [call for call in calls if call.preference is not None]
     if not answered:
         reasoning = _first(call.reasoning for call in calls) if calls else "no trial that both sides have"

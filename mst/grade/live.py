@@ -10,7 +10,7 @@ from pathlib import Path
 from mst.config.files import FileSource
 from mst.errors import GraderError, InvariantError
 from mst.grade.assertions.base import Assertion
-from mst.grade.caller import Caller, bounded, storable, why
+from mst.grade.caller import Caller, bounded, kind_of, storable, why
 from mst.grade.checks import run_checks
 from mst.grade.comparing import pair_digests
 from mst.grade.contract import Grader, GradingSource, Pair
@@ -18,6 +18,7 @@ from mst.grade.judging import check_finding, judged, skipped
 from mst.grade.pairwise import prefer
 from mst.grade.redaction import redacted
 from mst.judges.contract import Judge, Subject
+from mst.judges.limits import Limits
 from mst.judges.python_call import MEMORY_BYTES
 from mst.judges.view import not_asked, unmet
 from mst.model.case import EvalPlan, GraderSpec
@@ -38,13 +39,14 @@ class Live(GradingSource):
     """Calls graders. Their faults, foreign exceptions included, become scores with `error`; they never raise.
 
     Args:
-        plan: for time limits.
+        plan: for time limits, prices and rate limits.
         files: finds graders' files by digest.
         secrets: values by name; a grader gets those that its spec lists.
         scratch: parent of private working folders.
         redactor: takes the secrets out of everything that graders say.
         earlier: finds an earlier grading of a unit, whose verdicts are kept where bytes and grader are the same.
         memory_bytes: address space of a case's checks.
+        share: of the config's rate limits that belongs to this process.
     """
 
     def __init__(
@@ -57,9 +59,16 @@ class Live(GradingSource):
         redactor: Redactor,
         earlier: Earlier = no_earlier,
         memory_bytes: int = MEMORY_BYTES,
+        share: float = 1.0,
     ) -> None:
         self._caller = Caller(
-            files=files, secrets=secrets, scratch=scratch, redactor=redactor, timeout_s=plan.stage_timeouts.score_s
+            files=files,
+            secrets=secrets,
+            scratch=scratch,
+            redactor=redactor,
+            timeout_s=plan.stage_timeouts.score_s,
+            pricing=plan.pricing,
+            limits=Limits(plan.rate_limits.get("providers"), share=share),
         )
         self._earlier = earlier
         self._memory_bytes = memory_bytes
@@ -93,6 +102,10 @@ class Live(GradingSource):
         except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
             return self._caller.redactor.text(f"{grader.name}: {why(error)}")
         return None
+
+    async def aclose(self) -> None:
+        """Close what judges keep open in this event loop."""
+        await self._caller.aclose()
 
     async def trial(self, key: TrialKey, subject: Subject, graders: Sequence[Grader]) -> TrialGrading:
         """See `GradingSource.trial`. Assertions that run nothing cost no task; the others run concurrently."""
@@ -151,7 +164,7 @@ class Live(GradingSource):
                 return _guarded(running)
             prepared = self._caller.prepared(grader)
             if grader.role == "judge":
-                return self._judge(grader.spec, prepared, subject)
+                return self._judge(grader, prepared, subject)
             assertion, options = prepared
             if isinstance(assertion, Assertion):
                 return assertion.grade(subject, options)
@@ -159,10 +172,18 @@ class Live(GradingSource):
         except InvariantError:
             raise
         except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
-            return GraderScore(passed=False, error=why(error))
+            return _no_verdict(error)
 
-    async def _judge(self, spec: GraderSpec, judge: Judge, subject: Subject) -> GraderScore:
-        score = await _guarded(self._repeat(spec, judge, subject))
+    async def _judge(self, grader: Grader, judge: Judge, subject: Subject) -> GraderScore:
+        spec, breaker = grader.spec, self._caller.breaker
+        if (reason := breaker.stopped(grader)) is not None:
+            score = GraderScore(passed=False, error=reason, error_kind="stopped")
+        else:
+            score = await _guarded(self._repeat(spec, judge, subject))
+            if score.error is not None and score.error_kind is not None:
+                breaker.failed(grader, score.error_kind, score.error)
+            elif not score.skipped:
+                breaker.answered(grader)
         return score if score.judge_name else score.model_copy(update={"judge_name": spec.name or spec.type})
 
     async def _repeat(self, spec: GraderSpec, judge: Judge, subject: Subject) -> GraderScore:
@@ -173,7 +194,7 @@ class Live(GradingSource):
         started = time.perf_counter()
         findings = []
         for _ in range(spec.reps):
-            finding = await bounded(judge.evaluate(subject, context), context.timeout_s)
+            finding = await bounded(judge, judge.evaluate(subject, context), context.timeout_s)
             findings.append(check_finding(finding))
         elapsed_ms = (time.perf_counter() - started) * 1000
         return judged(findings, spec).model_copy(update={"judge_duration_ms": elapsed_ms})
@@ -185,4 +206,9 @@ async def _guarded(running: Awaitable[GraderScore]) -> GraderScore:
     except InvariantError:
         raise
     except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
-        return GraderScore(passed=False, error=why(error))
+        return _no_verdict(error)
+
+
+def _no_verdict(error: Exception) -> GraderScore:
+    kind = kind_of(error)
+    return GraderScore(passed=False, error=why(error), error_kind=None if kind == "grader" else kind)

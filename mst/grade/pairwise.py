@@ -7,7 +7,7 @@ import time
 from pydantic import ValidationError
 
 from mst.errors import GraderError, InvariantError
-from mst.grade.caller import Caller, bounded, storable, why
+from mst.grade.caller import Caller, bounded, kind_of, storable, why
 from mst.grade.comparing import PlannedCall, call_key, pairs_of, planned, settled, sides_passed
 from mst.grade.contract import Grader, Pair
 from mst.grade.redaction import redacted
@@ -33,7 +33,7 @@ async def prefer(caller: Caller, grader: Grader, pair: Pair, earlier: Comparison
         return known
     try:
         judge: PairwiseJudge = caller.prepared(grader)
-        calls = planned(pairs_of(pair), grader.spec, deterministic=judge.deterministic)
+        calls = planned(pairs_of(pair, grader.spec.pairing), grader.spec, deterministic=judge.deterministic)
     except InvariantError:
         raise
     except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
@@ -53,6 +53,8 @@ async def _call(caller: Caller, grader: Grader, judge: PairwiseJudge, plan: Plan
         baseline_trial=plan.baseline.record.trial,
         candidate_trial=plan.candidate.record.trial,
     )
+    if (reason := caller.breaker.stopped(grader)) is not None:
+        return call.model_copy(update={"error": reason, "error_kind": "stopped"})
     started = time.perf_counter()
     try:
         requires = grader.spec.requires
@@ -62,11 +64,14 @@ async def _call(caller: Caller, grader: Grader, judge: PairwiseJudge, plan: Plan
         context = caller.context(grader.spec)
         candidate_first = plan.order == "candidate_first"
         asked = judge.compare(plan.baseline, plan.candidate, context, candidate_first=candidate_first)
-        made = storable(with_choice(call, await bounded(asked, context.timeout_s)))
+        made = storable(with_choice(call, await bounded(judge, asked, context.timeout_s)))
+        caller.breaker.answered(grader)
     except InvariantError:
         raise
     except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
-        made = call.model_copy(update={"error": why(error)})
+        kind = kind_of(error)
+        caller.breaker.failed(grader, kind, why(error))
+        made = call.model_copy(update={"error": why(error), "error_kind": None if kind == "grader" else kind})
     return made.model_copy(update={"judge_duration_ms": (time.perf_counter() - started) * 1000})
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from mst.config.files import FileSource
+from mst.judges.limits import Limits
 from mst.model.base import FileRef, Model
 from mst.model.case import Case, GraderSpec
 from mst.model.score import Side, SubScore
@@ -55,6 +56,8 @@ class JudgeContext:
         timeout_s: bound of one call.
         redact: takes secrets out of a text. A judge needs it only before it cuts a text, since half a secret is not
             recognised any more; what it returns is redacted by its caller.
+        pricing: USD per million tokens by model, as the eval config has them.
+        limits: how fast models may be asked; judges of one grading share them.
     """
 
     scratch: Path
@@ -62,6 +65,8 @@ class JudgeContext:
     files: FileSource
     timeout_s: float
     redact: Callable[[str], str] = field(default=str, repr=False)
+    pricing: Mapping[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,12 @@ class Judge(Protocol):
 
     Class attributes:
         Options: schema of its options; unknown keys are refused.
+
+    A judge may also have:
+        secrets_of(options): class method; names of secrets that its options ask for, besides those under `secrets`.
+        PROMPT_HASH: class attribute; hash of the texts that it puts around what it asks, part of its identity.
+        bound_s(timeout_s): seconds that a call may take in all, waiting for its turn included; `timeout_s` otherwise.
+        aclose(): coroutine; called once when no further call comes.
     """
 
     Options: ClassVar[type[Model]]

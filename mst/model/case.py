@@ -55,6 +55,10 @@ class GraderSpec(Model):
     retries: int = 0
     swap: bool = True
     """Of a pairwise judge: ask in both orders."""
+    pairing: Literal["index", "last", "all"] = "index"
+    """Of a pairwise judge: which trials are compared with which: those of one number, the last ones, or all."""
+    prompt_hash: str | None = None
+    """Of the texts that a judge of ours puts around what it asks."""
     plugin_version: str | None = None
     version: str | None = None
     given: list[str] | None = None
@@ -72,12 +76,15 @@ class GraderSpec(Model):
             "timeoutS": self.timeout_s,
             "swap": self.swap,
         }
+        if self.pairing != "index":
+            settled["pairing"] = self.pairing
         return Identity(
             type=self.type,
             plugin=self.type.split("/", 1)[0] if "/" in self.type else None,
             plugin_version=self.plugin_version,
             options_hash=digest(settled),
             model=self.options.get("model"),
+            prompt_hash=self.prompt_hash,
             version=self.version,
         )
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from mst.errors import GradingFault
 from mst.model.base import Document, Model
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.transcript import Usage
@@ -49,6 +50,8 @@ class GraderScore(Model):
     deferred: list[str] | None = None
     """Capabilities that the checks asked for and that are not to be had here."""
     error: str | None = None
+    error_kind: GradingFault | None = None
+    """Why there is no verdict, in a word; absent when the grader itself failed."""
     sub_scores: dict[str, SubScore] | None = None
     checks: list[CheckResult] | None = None
     metrics: dict[str, float | None] | None = None
@@ -88,6 +91,7 @@ class PairCall(Model):
     reasoning: str | None = None
     dimensions: dict[str, Any] | None = None
     error: str | None = None
+    error_kind: GradingFault | None = None
     usage: Usage | None = None
     provider: str | None = None
     model: str | None = None
@@ -105,6 +109,7 @@ class Preference(Model):
     strength: float | None = None
     skipped: bool | None = None
     error: str | None = None
+    error_kind: GradingFault | None = None
     reasoning: str | None = None
     consistent: bool | None = None
     """Whether the two orders named the same side; None when only one order was asked."""
