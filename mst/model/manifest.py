@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
 
 from mst.model.base import Document, Model, RelativePath
 from mst.model.keys import RunId
@@ -65,12 +65,24 @@ class PackHeader(Document):
     files: Size
 
 
+def check_pack_path(value: str) -> str:
+    """A path as `RelativePath` has it, checked in a way that a hundred thousand of them can bear.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    parts = value.split("/")
+    if "" in parts or "." in parts or ".." in parts or "\\" in value or "\0" in value:
+        raise ValueError(f"{value!r} is not a plain relative path")
+    return value
+
+
 class PackEntry(Model):
     """Every further line of a pack's index: one file. In order of offset, then path."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    path: RelativePath
+    path: Annotated[str, AfterValidator(check_pack_path)]
     size: Size
     sha256: Sha256
     offset: Size

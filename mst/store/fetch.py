@@ -17,8 +17,8 @@ from mst.store.listing import Listing
 from mst.store.transfer import run_each
 from mst.store.unpack import Wanted, unpack
 
-FETCHERS = 4
-"""Packs and large files in transfer at once; each holds up to 8 MiB."""
+FETCHERS = 2
+"""Packs and large files in transfer at once; each holds a range of up to 4 MiB."""
 
 
 def fetch_run(

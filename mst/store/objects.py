@@ -6,6 +6,7 @@ obstore's own retries are off: a retry that it makes for us would hide that a co
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,7 +105,7 @@ class ObstoreStore:
         check_range(check_key(key), start, length)
         try:
             with self._mapped("read", key):
-                data = bytes(obstore.get_range(self._backend, key, start=start, length=length)) if length else b""
+                data = self._range(key, start, length) if length else b""
         except StoreUnavailable:
             self._check_reaches(key, start + length)
             raise
@@ -186,6 +187,14 @@ class ObstoreStore:
     def _check_length(self, key: str, found: int, promised: int) -> None:
         if found != promised:
             raise StoreUnavailable(f"{self.uri}: {key} broke off after {found} of {promised} bytes")
+
+    def _range(self, key: str, start: int, length: int) -> bytes:
+        """Through a buffer, so that the range is in memory once."""
+        buffer = io.BytesIO()
+        found = obstore.get(self._backend, key, options={"range": (start, start + length)})
+        for chunk in found.stream(min_chunk_size=STREAM_BYTES // 4):
+            buffer.write(chunk)
+        return buffer.getvalue()
 
     def _check_reaches(self, key: str, end: int) -> None:
         """A range that came back short, or not at all, may lie beyond the object: that is no matter of waiting."""

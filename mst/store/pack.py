@@ -6,14 +6,16 @@ request is in memory.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from mst.errors import CorruptFile
-from mst.model.manifest import Pack, PackEntry, PackHeader
+from mst.model.manifest import Pack, PackEntry, PackHeader, check_pack_path
 
 SMALL_BYTES = 1024 * 1024
 """Files up to this size go into packs."""
@@ -23,7 +25,7 @@ EARLY_PACKS = 32
 """So many packs of a push are of the lesser size; the others are of the larger one."""
 PACK_FILES = 8192
 INDEX_MAX_BYTES = 16 * 1024 * 1024
-RANGE_BYTES = 8 * 1024 * 1024
+RANGE_BYTES = 4 * 1024 * 1024
 GAP_BYTES = 256 * 1024
 """Unused bytes between two files that are read rather than split into two requests."""
 
@@ -65,7 +67,12 @@ class Packer:
 
         Returns:
             The pack that was full before this file, if it was.
+
+        Raises:
+            ValueError: the path is not plain and relative, or not Unicode.
         """
+        # A name that no reader accepts is never written.
+        line_of = functools.partial(_line, json.dumps(check_pack_path(path), ensure_ascii=False).encode())
         known = self._offsets.get(sha256)
         full = None
         if self._lines and (self._over(len(data) if known is None else 0) or len(self._lines) >= PACK_FILES):
@@ -74,11 +81,7 @@ class Packer:
         if known is None:
             known = self._offsets[sha256] = len(self._data)
             self._data += data
-        # Validated here, so that a name that no reader accepts is never written.
-        entry = PackEntry(
-            path=path, size=len(data), sha256=sha256, offset=known, length=len(data), executable=executable
-        )
-        self._lines.append((known, path, index_line(entry)))
+        self._lines.append((known, path, line_of(len(data), sha256, known, executable)))
         return full
 
     def finish(self) -> Packed | None:
@@ -143,7 +146,14 @@ class PackIndex:
 
 def index_line(entry: PackEntry) -> bytes:
     """An entry as a line of an index."""
-    return entry.model_dump_json(exclude_defaults=True).encode() + b"\n"
+    path = json.dumps(entry.path, ensure_ascii=False).encode()
+    return _line(path, entry.size, entry.sha256, entry.offset, entry.executable)
+
+
+def _line(path: bytes, size: int, sha256: str, offset: int, executable: bool) -> bytes:
+    more = b',"executable":true' if executable else b""
+    where = b'"size":%d,"sha256":"%s","offset":%d,"length":%d' % (size, sha256.encode(), offset, size)
+    return b'{"path":%s,%s%s}\n' % (path, where, more)
 
 
 def read_index(index: bytes, place: str, *, pack: str, pack_size: int) -> Iterator[PackEntry]:

@@ -138,9 +138,8 @@ class Sender:
 
     def _pack(self, packer: Packer, name: str, data: bytes, sha256: str, executable: bool) -> Packed | None:
         try:
-            name.encode()
             return packer.add(name, data, sha256, executable=executable)
-        except (ValidationError, UnicodeEncodeError) as error:
+        except ValueError as error:
             raise self._bad_name(name) from error
 
     def _read_small(self, name: str) -> tuple[bytes, bool] | None:

