@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,23 +9,26 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mst.clients.contract import ClientResult, LimitHit, Needs, TrialContext
+from mst.clients.contract import ClientResult, Needs, TrialContext
 from mst.clients.options import Environment, ListedFiles, Options, parse_options, secret_names, variant_environment
 from mst.clients.parsers import PARSERS
 from mst.clients.placeholders import Values, substitute
 from mst.clients.program import (
     diagnostics_of,
+    limit_hit_of,
     place_listed,
     program_faults,
+    read_bounded,
     resolve_listed,
-    sandbox_faults,
+    sandbox_of,
     trial_environment,
 )
 from mst.errors import ClientError, ErrorKind, ProgramError
 from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Evidence, Transcript
-from mst.process.child import ChildResult, run_child
+from mst.model.trial import LimitHit
+from mst.process.child import ChildResult
 
 Argv = list[str]
 
@@ -92,6 +93,7 @@ class Command:
     def __init__(self, variant: Variant) -> None:
         self.options = parse_options(CommandOptions, variant)
         self.variant = variant
+        self.sandbox = sandbox_of(variant)
         self._env: Environment = {**variant_environment(variant), **self.options.env}
 
     def secrets_needed(self) -> list[str]:
@@ -101,7 +103,7 @@ class Command:
     def preflight(self) -> list[str]:
         """Programs that are not installed, and a sandbox that is not available."""
         programs = [argv[0] for argv in self.options.commands]
-        return [*sandbox_faults(self.variant), *program_faults(programs, self.options.files, self._env)]
+        return [*self.sandbox.faults(), *program_faults(programs, self.options.files, self._env, self.sandbox)]
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
@@ -116,8 +118,10 @@ class Command:
 
     async def _prepare(self, case: Case, workspace: Path, context: TrialContext) -> _Start:
         options = self.options
-        folder = await place_listed(options.files, context)
-        values = Values(input=case.input, prompt=context.prompt, workspace=workspace)
+        seen = context.enclosure.seen
+        folder = seen(await place_listed(options.files, context))
+        values = Values(input=case.input, prompt=context.prompt, workspace=seen(workspace))
+        outside = Values(input=case.input, prompt=context.prompt, workspace=workspace)
         appended = _appended(options.input, context)
         argv = [
             [*(substitute(part, values) for part in resolve_listed(step, options.files, folder)), *appended]
@@ -126,7 +130,7 @@ class Command:
         env = {name: substitute(v, values) if isinstance(v, str) else v for name, v in self._env.items()}
         return _Start(
             argv=argv,
-            cwd=_inside(workspace, substitute(options.cwd or ".", values)),
+            cwd=_inside(workspace, substitute(options.cwd or ".", outside)),
             env=trial_environment(env, context),
             stdin=context.prompt.encode() if options.input == "stdin" else None,
         )
@@ -138,7 +142,7 @@ class Command:
         ended: list[ChildResult] = []
         for argv in start.argv:
             try:
-                child = await run_child(
+                child = await context.enclosure.run(
                     argv,
                     cwd=start.cwd,
                     env=start.env,
@@ -150,7 +154,7 @@ class Command:
                 raise ClientError(str(error)) from error
             ended.append(child)
             room -= len(child.stdout) + len(child.stderr)
-            if child.timed_out or child.output_truncated or not self._is_ok(child):
+            if limit_hit_of(child, limits) is not None or not self._is_ok(child):
                 break
         return ended
 
@@ -179,11 +183,9 @@ class Command:
     def _judge_end(
         self, last: ChildResult, context: TrialContext
     ) -> tuple[str | None, ErrorKind | None, LimitHit | None]:
-        limits = context.variant.trial_limits
-        if last.timed_out:
-            return f"ended at its time limit of {limits.time_s:g} s", None, "timeout"
-        if last.output_truncated:
-            return f"ended at its output limit of {limits.output_bytes} bytes", None, "output"
+        reached = limit_hit_of(last, context.variant.trial_limits)
+        if reached is not None:
+            return reached[0], None, reached[1]
         if self._is_ok(last):
             return None, None, None
         how = f"signal {-last.exit_code}" if last.exit_code < 0 else f"exit code {last.exit_code}"
@@ -200,7 +202,7 @@ class Command:
         parser = wanted
         if isinstance(wanted, TranscriptFile):
             parser = wanted.parser
-            output = _read_bounded(workspace, wanted.file, context.variant.trial_limits.output_bytes)
+            output = read_bounded(workspace, wanted.file, context.variant.trial_limits.output_bytes)
         if output is None:
             return Transcript(), {"transcriptFile": "missing, too large, or not a plain file in the workspace"}
         transcript, unused = PARSERS[str(parser)](output)
@@ -213,7 +215,7 @@ def _appended(how: str, context: TrialContext) -> list[str]:
     if how == "file":
         path = context.scratch / "input"
         path.write_text(context.prompt, encoding="utf-8")
-        return [str(path)]
+        return [str(context.enclosure.seen(path))]
     return []
 
 
@@ -222,20 +224,3 @@ def _inside(workspace: Path, relative: str) -> Path:
     if not folder.is_relative_to(workspace.resolve()):
         raise ClientError(f"cwd {relative!r} leaves the workspace", "harness")
     return folder
-
-
-def _read_bounded(workspace: Path, relative: str, limit: int) -> bytes | None:
-    """A file that the program wrote. It may have put a link or a pipe there instead, so it is opened with care."""
-    path = workspace / relative
-    if not path.parent.resolve().is_relative_to(workspace.resolve()):
-        return None
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        return None
-    with os.fdopen(handle, "rb") as stream:
-        data = stream.read(limit + 1)
-    return data if len(data) <= limit else None

@@ -12,8 +12,9 @@ from mst.errors import ErrorKind
 from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Evidence, Transcript
+from mst.model.trial import LimitHit
+from mst.sandboxes.contract import Enclosure
 
-LimitHit = Literal["timeout", "cost", "tokens", "turns", "output"]
 Needs = Literal["nothing", "scratch", "workspace"]
 """What is made for each trial even when a case has no files; `workspace` includes `scratch`."""
 
@@ -30,6 +31,7 @@ class TrialContext:
             needs `nothing`.
         secrets: values of the declared secrets; they go into environments of processes and nowhere else.
         files: bytes of files that the options list, by digest.
+        enclosure: runs the trial's programs; nothing of a trial runs in any other way.
     """
 
     variant: Variant
@@ -38,6 +40,7 @@ class TrialContext:
     scratch: Path
     secrets: Mapping[str, str] = field(repr=False)
     files: FileSource
+    enclosure: Enclosure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,12 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_vali
 from mst.clients.contract import ClientResult, Needs, TrialContext
 from mst.clients.options import Environment, ListedFiles, Options, parse_options, secret_names, variant_environment
 from mst.clients.placeholders import Values, names_workspace, substitute, substitute_data
-from mst.clients.program import place_listed, program_faults, resolve_listed, sandbox_faults, trial_environment
+from mst.clients.program import place_listed, program_faults, resolve_listed, sandbox_of, trial_environment
 from mst.errors import ClientError, ConfigError
 from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Event, Evidence, Transcript
+from mst.sandboxes.contract import Enclosure, Folders
 
 if TYPE_CHECKING:
     from mst.clients.mcp_server import Server
@@ -89,6 +90,8 @@ class Mcp:
     def __init__(self, variant: Variant) -> None:
         self.options = parse_options(McpOptions, variant)
         self.variant = variant
+        self.sandbox = sandbox_of(variant)
+        self._shared_in: Enclosure | None = None
         self.servers = _parse_servers(variant)
         self._env = variant_environment(variant)
         self._shared: dict[str, Server] = {}
@@ -102,12 +105,13 @@ class Mcp:
 
     def preflight(self) -> list[str]:
         """Programs that are not installed, servers that can't be shared, and a missing `mst[mcp]`."""
-        faults = sandbox_faults(self.variant)
+        faults = self.sandbox.faults()
         if importlib.util.find_spec("mcp") is None:
             faults.append("the mcp client needs the package 'mcp': pip install 'mst[mcp]'")
         for label, server in self.servers.items():
             env = {**self._env, **server.env}
-            faults += [f"server {label}: {f}" for f in program_faults([server.command], self.options.files, env)]
+            found = program_faults([server.command], self.options.files, env, self.sandbox)
+            faults += [f"server {label}: {fault}" for fault in found]
             if self.options.server_lifetime == "shard" and _uses_workspace(server):
                 faults.append(f"server {label}: with server_lifetime: shard there is no {{{{workspace}}}}; remove it")
         return faults
@@ -116,8 +120,9 @@ class Mcp:
         """See `Client.run`."""
         if workspace is None:
             raise ClientError("the mcp client was given no workspace", "harness")
+        inside = context.enclosure.seen(workspace)
+        calls = self._calls(case, Values(input=case.input, prompt=context.prompt, workspace=inside))
         values = Values(input=case.input, prompt=context.prompt, workspace=workspace)
-        calls = self._calls(case, values)
         started = time.perf_counter()
         events: list[Event] = []
         limit = context.variant.trial_limits.time_s
@@ -149,6 +154,9 @@ class Mcp:
         while self._shared:
             _, server = self._shared.popitem()
             await server.stop()
+        if self._shared_in is not None:
+            await self._shared_in.close()
+            self._shared_in = None
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -200,8 +208,10 @@ class Mcp:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="mst-mcp-")
             # The trial's scratch folder goes with the trial; a shared server needs one that stays.
-            home = Path(self._folder.name)
-            lasting = TrialContext(**{**vars(context), "scratch": home})
+            home = Path(self._folder.name).resolve()  # noqa: ASYNC240 - one look
+            if self._shared_in is None:
+                self._shared_in = self.sandbox.enter(Folders(workspace=None, scratch=home))
+            lasting = TrialContext(**{**vars(context), "scratch": home, "enclosure": self._shared_in})
             alone = Values(input="", prompt="", workspace=None)
             self._shared[label] = await self._start(label, alone, lasting, default_cwd=home)
             return self._shared[label]
@@ -213,21 +223,27 @@ class Mcp:
         from mst.clients.mcp_server import Server  # noqa: PLC0415 - as above
 
         spec = self.servers[label]
-        folder = await place_listed(self.options.files, context)
+        seen = context.enclosure.seen
+        inside = Values(
+            input=values.input,
+            prompt=values.prompt,
+            workspace=None if values.workspace is None else seen(values.workspace),
+        )
+        folder = seen(await place_listed(self.options.files, context))
         argv = [
-            substitute(part, values) for part in resolve_listed([spec.command, *spec.args], self.options.files, folder)
+            substitute(part, inside) for part in resolve_listed([spec.command, *spec.args], self.options.files, folder)
         ]
         cwd = default_cwd or values.workspace
         assert cwd is not None
         env = {
-            name: substitute(value, values) if isinstance(value, str) else value
+            name: substitute(value, inside) if isinstance(value, str) else value
             for name, value in {**self._env, **spec.env}.items()
         }
         server = Server(
             label=label,
-            argv=argv,
-            cwd=cwd / substitute(spec.cwd or ".", values),
-            env=trial_environment(env, context),
+            launch=context.enclosure.launch(
+                argv, cwd=cwd / substitute(spec.cwd or ".", values), env=trial_environment(env, context)
+            ),
             line_bytes=context.variant.trial_limits.output_bytes,
         )
         await server.start(timeout_s=START_S)

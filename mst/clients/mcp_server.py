@@ -10,10 +10,8 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,6 +23,7 @@ from mcp.shared.message import SessionMessage
 from mst.errors import ClientError
 from mst.model.transcript import Event
 from mst.process.group import MARK, new_mark, signal_group, sweep
+from mst.sandboxes.contract import Launch
 
 _STOP_S = 2.0
 _TAIL_BYTES = 4096
@@ -38,12 +37,10 @@ class Server:
     server is used by many.
     """
 
-    def __init__(self, *, label: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], line_bytes: int) -> None:
+    def __init__(self, *, label: str, launch: Launch, line_bytes: int) -> None:
         self.label = label
-        self._argv = list(argv)
-        self._cwd = cwd
+        self._launch = launch
         self._mark = new_mark()
-        self._env = {MARK: self._mark, **env}
         self._line_bytes = line_bytes
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -135,19 +132,22 @@ class Server:
         """The server's life, from its start to its end."""
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self._argv,
+                *self._launch.argv,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=str(self._cwd),
-                env=self._env,
+                cwd=str(self._launch.cwd),
+                env={MARK: self._mark, **self._launch.env},
+                pass_fds=tuple(self._launch.pass_fds),
                 start_new_session=True,
                 limit=_CHUNK_BYTES,
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "an argument holds a NUL byte"
-            self._ready.set_exception(ClientError(f"{self._argv[0]}: could not be started: {reason}"))
+            self._ready.set_exception(ClientError(f"{self._launch.argv[0]}: could not be started: {reason}"))
             return
+        finally:
+            self._launch.started()
         try:
             await self._talk(self._process)
         finally:
@@ -226,7 +226,10 @@ class Server:
         try:
             await _returned(process, _STOP_S)
             if process.returncode is None:
-                signal_group(process.pid, signal.SIGTERM)
+                if self._launch.terminate is None:
+                    signal_group(process.pid, signal.SIGTERM)
+                else:
+                    self._launch.terminate(self._mark)
                 await _returned(process, _STOP_S)
         finally:
             sweep(process.pid, self._mark)

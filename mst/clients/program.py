@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,11 +14,14 @@ from mst.clients.options import Environment, ListedFiles, SecretRef, fill_enviro
 from mst.config.files import place
 from mst.errors import ClientError, InfrastructureError
 from mst.model.base import FileRef
-from mst.model.case import Variant
+from mst.model.case import TrialLimits, Variant
+from mst.model.trial import LimitHit
 from mst.process.child import ChildResult
-from mst.process.environment import clean_environment, make_home, program_fault, search_path
+from mst.sandboxes.contract import Sandbox
+from mst.sandboxes.open import open_sandbox
 
 _TAIL_BYTES = 16 * 1024
+_SANDBOX_LIMITS = {"memory": "memory", "disk": "disk space", "pids": "processes"}
 
 
 async def place_listed(files: ListedFiles, context: TrialContext) -> Path:
@@ -36,13 +41,12 @@ async def place_listed(files: ListedFiles, context: TrialContext) -> Path:
 
 
 def trial_environment(declared: Environment, context: TrialContext) -> dict[str, str]:
-    """The whole environment of a trial's programs, with a home folder that is made for it."""
-    home = make_home(context.scratch / "home")
-    return clean_environment(home, fill_environment(declared, context.secrets))
+    """The whole environment of a trial's programs."""
+    return context.enclosure.environment(fill_environment(declared, context.secrets))
 
 
 def resolve_listed(argv: Sequence[str], files: ListedFiles, folder: Path) -> list[str]:
-    """Arguments that are the path of a listed file become its path in the private folder; others stay."""
+    """Arguments that are the path of a listed file become its path in `folder`, as seen inside; others stay."""
     paths = set(listed_paths(files))
     return [str(folder / _plain(argument)) if _plain(argument) in paths else argument for argument in argv]
 
@@ -52,25 +56,47 @@ def listed_paths(files: ListedFiles) -> list[str]:
     return [file.path if isinstance(file, FileRef) else _plain(file) for file in files]
 
 
-def program_faults(programs: Iterable[str], files: ListedFiles, declared: Environment) -> list[str]:
-    """Faults of programs that can be found before any trial: not installed, not executable. In order, each once."""
+def program_faults(programs: Iterable[str], files: ListedFiles, declared: Environment, sandbox: Sandbox) -> list[str]:
+    """Faults of programs that can be found before any trial: not installed, not executable, not visible in the sandbox.
+
+    In order, each once.
+    """
     path = declared.get("PATH")
-    where = search_path() if path is None or isinstance(path, SecretRef) else str(path)
+    where = None if path is None or isinstance(path, SecretRef) else str(path)
     paths = set(listed_paths(files))
     faults = []
     for program in dict.fromkeys(programs):
         if "{{" in program or _plain(program) in paths:
             continue
-        fault = program_fault(program, where)
+        fault = sandbox.program_fault(program, where)
         if fault is not None:
             faults.append(fault)
     return faults
 
 
 def sandbox_faults(variant: Variant) -> list[str]:
-    """A sandbox that this version can't provide is refused: nothing runs less isolated than it was asked to."""
-    kind = variant.sandbox.get("kind", "none")
-    return [] if kind == "none" else [f"sandbox {kind!r} is not available in this version; use `kind: none`"]
+    """A sandbox that can't be had here is refused: nothing runs less isolated than it was asked to."""
+    return sandbox_of(variant).faults()
+
+
+def sandbox_of(variant: Variant) -> Sandbox:
+    """The variant's sandbox.
+
+    Raises:
+        ConfigError: it is not well-formed.
+    """
+    return open_sandbox(variant.sandbox, f"variant {variant.name!r}")
+
+
+def limit_hit_of(child: ChildResult, limits: TrialLimits) -> tuple[str, LimitHit] | None:
+    """The limit that ended a program, in words and by name; None when it ended by itself."""
+    if child.timed_out:
+        return f"ended at its time limit of {limits.time_s:g} s", "timeout"
+    if child.output_truncated:
+        return f"ended at its output limit of {limits.output_bytes} bytes", "output"
+    if child.stopped in _SANDBOX_LIMITS:
+        return f"ended at its limit of {_SANDBOX_LIMITS[child.stopped]} (sandbox.{child.stopped})", child.stopped  # type: ignore[return-value]  # a key of that table
+    return None
 
 
 def diagnostics_of(child: ChildResult) -> dict[str, Any]:
@@ -81,6 +107,26 @@ def diagnostics_of(child: ChildResult) -> dict[str, Any]:
     if child.leftovers:
         found["leftProcesses"] = list(child.leftovers)
     return found
+
+
+def read_bounded(folder: Path, relative: str, limit: int) -> bytes | None:
+    """A file that a program wrote; None: missing, too large, or no plain file of that folder.
+
+    It may have put a link or a pipe there instead, so it is opened with care.
+    """
+    path = folder / relative
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        return None
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        data = stream.read(limit + 1)
+    return data if len(data) <= limit else None
 
 
 def _plain(path: str) -> str:

@@ -14,12 +14,20 @@ from mst.clients import python_child
 from mst.clients.contract import ClientResult, Needs, TrialContext
 from mst.clients.options import Environment, ListedFiles, Options, parse_options, secret_names, variant_environment
 from mst.clients.parsers import closing_fields
-from mst.clients.program import diagnostics_of, listed_paths, place_listed, sandbox_faults, trial_environment
+from mst.clients.program import (
+    diagnostics_of,
+    limit_hit_of,
+    listed_paths,
+    place_listed,
+    read_bounded,
+    sandbox_faults,
+    trial_environment,
+)
 from mst.errors import ClientError, ProgramError
 from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Event, Evidence, Transcript
-from mst.process.child import ChildResult, run_child
+from mst.process.child import ChildResult
 
 
 class PythonOptions(Options):
@@ -67,19 +75,21 @@ class PythonCallable:
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
-        folder = await place_listed(self.options.files, context)
+        seen = context.enclosure.seen
+        folder = seen(await place_listed(self.options.files, context))
         request = context.scratch / "request.json"
         answer = context.scratch / "answer.json"
         request.write_text(json.dumps(self._request(case, workspace, context, folder)), encoding="utf-8")
         limits = context.variant.trial_limits
         try:
-            child = await run_child(
+            child = await context.enclosure.run(
                 # -P: this script's folder must not come before the modules that the function imports.
-                [sys.executable, "-P", python_child.__file__, str(request), str(answer)],
+                [sys.executable, "-P", python_child.__file__, str(seen(request)), str(seen(answer))],
                 cwd=workspace or context.scratch,
                 env=trial_environment(self._env, context),
                 timeout_s=limits.time_s,
                 output_bytes=limits.output_bytes,
+                read=[Path(python_child.__file__)],
             )
         except ProgramError as error:
             raise ClientError(str(error)) from error
@@ -98,7 +108,7 @@ class PythonCallable:
                 "variant": context.variant.name,
                 "trial": context.trial,
                 "model": context.variant.model,
-                "workspace": None if workspace is None else str(workspace),
+                "workspace": None if workspace is None else str(context.enclosure.seen(workspace)),
             },
         }
 
@@ -110,15 +120,14 @@ def _result(child: ChildResult, answer: Path, context: TrialContext) -> ClientRe
         "agent_duration_ms": child.duration_ms,
         "diagnostics": _diagnostics(child),
     }
-    if child.timed_out:
-        text = f"ended at its time limit of {limits.time_s:g} s"
-        return ClientResult(transcript=Transcript(error=text), limit_hit="timeout", **common)
-    too_long = answer.exists() and answer.stat().st_size > limits.output_bytes
-    if child.output_truncated or too_long:
-        text = f"ended at its output limit of {limits.output_bytes} bytes"
-        return ClientResult(transcript=Transcript(error=text), limit_hit="output", **common)
+    reached = limit_hit_of(child, limits)
+    written = None if reached is not None else read_bounded(context.scratch, answer.name, limits.output_bytes)
+    if reached is None and written is None and answer.exists():
+        reached = f"ended at its output limit of {limits.output_bytes} bytes", "output"
+    if reached is not None:
+        return ClientResult(transcript=Transcript(error=reached[0]), limit_hit=reached[1], **common)
     # No answer: the function ended its process.
-    found = json.loads(answer.read_bytes()) if answer.exists() else {"outcome": "raised"}
+    found = {"outcome": "raised"} if written is None else json.loads(written)
     if found["outcome"] == "not loaded":
         raise ClientError(f"the function could not be loaded: {_last_line(child)}")
     if found["outcome"] == "raised":

@@ -26,6 +26,10 @@ from mst.config.files import FileSource
 from mst.errors import ClientError
 from mst.model.case import Case, StageTimeouts, Variant
 from mst.process.redact import Redactor
+from mst.sandboxes import contract as sandboxes
+from mst.sandboxes.contract import Enclosure
+from mst.sandboxes.none import OpenEnclosure
+from mst.sandboxes.open import open_sandbox
 
 _OVERDUE_S = 60.0
 """A client keeps its own time limit; one that is this much over it is ended from outside."""
@@ -47,6 +51,7 @@ class Attempt:
     stages: Stages = field(default_factory=Stages)
     prompt: str = ""
     folders: Folders | None = None
+    enclosure: Enclosure | None = None
     baseline: Baseline | None = None
     result: ClientResult | None = None
     left: Export | None = None
@@ -73,10 +78,16 @@ class Attempt:
         try:
             with self.stages.stage("cleanup", "environment"):
                 fault = await self._tear_down()
+                await self.leave()
                 left = await self._remove_folders(self.folders)
                 self.cleanup_fault = fault or left
         except StageFailed as failed:
             self.cleanup_fault = str(failed.__cause__)
+
+    async def leave(self) -> None:
+        """End the sandbox with everything in it. Safe to call twice."""
+        if self.enclosure is not None:
+            await self.enclosure.close()
 
     async def _set_up(self) -> None:
         self.prompt = render_prompt(self.variant.input_template, self.case.input)
@@ -84,13 +95,25 @@ class Attempt:
         if not with_workspace and self.client.needs == "nothing":
             return
         self.folders = make_folders(self.scratch_root, with_workspace=with_workspace)
+        self.enclosure = self._enter(self.folders)
         if self.folders.workspace is None:
             return
         self.baseline = await prepare(
-            self.case, self.variant, self.folders, files=self.files, timeouts=self.timeouts, prompt=self.prompt
+            self.case,
+            self.variant,
+            self.folders,
+            self.enclosure,
+            files=self.files,
+            timeouts=self.timeouts,
+            prompt=self.prompt,
         )
         if self.client.starts_from == "solution":
             await lay_solution(self.case, self.folders.workspace, self.files)
+
+    def _enter(self, folders: Folders) -> Enclosure:
+        sandbox = open_sandbox(self.variant.sandbox, f"variant {self.variant.name!r}")
+        inside = sandboxes.Folders(workspace=folders.workspace, scratch=folders.scratch)
+        return sandbox.enter(inside, image=self.case.image)
 
     async def _run_client(self) -> ClientResult:
         folders = self.folders
@@ -101,6 +124,7 @@ class Attempt:
             scratch=self.scratch_root if folders is None else folders.scratch,
             secrets=_secrets_for(self.client, self.secrets),
             files=self.files,
+            enclosure=self.enclosure or OpenEnclosure(sandboxes.Folders(workspace=None, scratch=self.scratch_root)),
         )
         workspace = None if folders is None else folders.workspace
         limit = self.variant.trial_limits.time_s + _OVERDUE_S
@@ -129,13 +153,14 @@ class Attempt:
         )
 
     async def _tear_down(self) -> str | None:
-        if not self.case.teardown or self.baseline is None or self.folders is None:
+        if not self.case.teardown or self.baseline is None or self.folders is None or self.enclosure is None:
             return None
         try:
             await run_commands(
                 self.case.teardown,
                 self.case,
                 self.folders,
+                self.enclosure,
                 what="teardown",
                 timeout_s=self.timeouts.cleanup_s,
                 prompt=self.prompt,

@@ -90,6 +90,8 @@ def _diagnostics(attempt: Attempt) -> dict[str, Any] | None:
         found.update(attempt.result.diagnostics)
     if attempt.left is not None and (notes := attempt.left.notes()):
         found["export"] = notes
+    if attempt.enclosure is not None and (findings := attempt.enclosure.findings()):
+        found["sandbox"] = findings
     if attempt.cleanup_fault is not None:
         found["cleanup"] = attempt.cleanup_fault
     failure = attempt.stages.failure

@@ -90,6 +90,7 @@ async def collect_trial(
         await attempt.run()
         await attempt.clean_up()
     except asyncio.CancelledError:
+        await attempt.leave()
         _remove_now(attempt.folders)
         raise
     if attempt.left is None and attempt.folders is not None:

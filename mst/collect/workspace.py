@@ -19,9 +19,8 @@ from mst.config.files import FileSource, place
 from mst.errors import ClientError, InfrastructureError, ProgramError
 from mst.model.base import FileRef
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
-from mst.process.child import run_child
-from mst.process.environment import clean_environment, make_home
 from mst.process.redact import Redactor
+from mst.sandboxes.contract import Enclosure
 
 _COMMAND_OUTPUT_BYTES = 1024 * 1024
 P = ParamSpec("P")
@@ -57,7 +56,14 @@ def make_folders(scratch_root: Path, *, with_workspace: bool) -> Folders:
 
 
 async def prepare(
-    case: Case, variant: Variant, folders: Folders, *, files: FileSource, timeouts: StageTimeouts, prompt: str
+    case: Case,
+    variant: Variant,
+    folders: Folders,
+    enclosure: Enclosure,
+    *,
+    files: FileSource,
+    timeouts: StageTimeouts,
+    prompt: str,
 ) -> Baseline:
     """Fill the workspace: fixture, the variant's files over it, `setup` commands. Returns what the program is given.
 
@@ -71,7 +77,9 @@ async def prepare(
         await in_thread(place, placed, files, workspace)
         if not case.setup:
             return await in_thread(baseline_of_files, placed, files)
-        await run_commands(case.setup, case, folders, what="setup", timeout_s=timeouts.setup_s, prompt=prompt)
+        await run_commands(
+            case.setup, case, folders, enclosure, what="setup", timeout_s=timeouts.setup_s, prompt=prompt
+        )
         return await in_thread(baseline_of_folder, workspace, placed, files, folders.root / "baseline")
     except (InfrastructureError, OSError) as error:
         raise ClientError(f"the workspace could not be made: {error}") from error
@@ -90,23 +98,30 @@ async def lay_solution(case: Case, workspace: Path, files: FileSource) -> None:
 
 
 async def run_commands(
-    commands: Sequence[Sequence[str]], case: Case, folders: Folders, *, what: str, timeout_s: float, prompt: str
+    commands: Sequence[Sequence[str]],
+    case: Case,
+    folders: Folders,
+    enclosure: Enclosure,
+    *,
+    what: str,
+    timeout_s: float,
+    prompt: str,
 ) -> None:
-    """Run a case's commands in its workspace, one after another, with a clean environment.
+    """Run a case's commands in its workspace and sandbox, one after another, with a clean environment.
 
     Raises:
         ClientError: `environment`: one can't be started, fails, or their common time is over; with its last words.
     """
     workspace = folders.workspace
     assert workspace is not None
-    values = Values(input=case.input, prompt=prompt, workspace=workspace)
-    env = clean_environment(make_home(folders.scratch / f"{what}-home"))
+    values = Values(input=case.input, prompt=prompt, workspace=enclosure.seen(workspace))
+    env = enclosure.environment({})
     deadline = time.monotonic() + timeout_s
     for number, command in enumerate(commands, 1):
         argv = [substitute(part, values) for part in command]
         where = f"{what} command {number} ({command[0] if command else 'empty'})"
         try:
-            ended = await run_child(
+            ended = await enclosure.run(
                 argv,
                 cwd=workspace,
                 env=env,
@@ -117,6 +132,8 @@ async def run_commands(
             raise ClientError(f"{where}: {error}") from error
         if ended.timed_out:
             raise ClientError(f"{where}: did not end within {timeout_s:g} s (stage_timeouts)")
+        if ended.stopped is not None:
+            raise ClientError(f"{where}: ended at its limit of {ended.stopped} (sandbox)")
         if ended.output_truncated:
             raise ClientError(f"{where}: wrote more than {_COMMAND_OUTPUT_BYTES} bytes")
         if ended.exit_code != 0:

@@ -121,8 +121,11 @@ class SandboxWritten(Written):
     image: str | None = None
     network: Literal["none", "allowlist", "open"] | None = None
     allow: list[str] | None = None
-    memory: str | None = None
+    memory: str | int | None = None
     cpus: Annotated[float, Field(gt=0)] | None = None
+    pids: Positive | None = None
+    disk: str | int | None = None
+    read: list[str] | None = None
 
 
 class Setup(Written):

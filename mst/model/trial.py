@@ -12,6 +12,8 @@ from mst.model.transcript import Evidence, Transcript, Usage
 
 RUN_FORMAT = "mst.run/v1"
 TrialStatus = Literal["completed", "incomplete", "error"]
+LimitHit = Literal["timeout", "cost", "tokens", "turns", "output", "memory", "disk", "pids"]
+"""The limit that ended a program; what it left is graded as it stands."""
 
 
 class TrialRecord(Document):
@@ -39,7 +41,7 @@ class TrialRecord(Document):
     error: str | None = None
     error_kind: ErrorKind | None = None
     failure_kind: Literal["missing"] | None = None
-    limit_hit: Literal["timeout", "cost", "tokens", "turns", "output"] | None = None
+    limit_hit: LimitHit | None = None
     retry_of: str | None = None
     grading_error: str | None = None
     transcript: Transcript | None = None

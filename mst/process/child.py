@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mst.errors import ProgramError
 from mst.process.group import MARK, new_mark, signal_group, sweep
@@ -28,6 +29,7 @@ class ChildResult:
         timed_out: its time was over; it was ended by us.
         output_truncated: it wrote more than its bound; it was ended by us and the rest is lost.
         leftovers: names of programs that it had started and that outlived it; they were killed.
+        stopped: why it was ended by us on somebody's word (`stop` of `run_child`).
     """
 
     exit_code: int
@@ -37,6 +39,7 @@ class ChildResult:
     output_truncated: bool = False
     duration_ms: float = 0.0
     leftovers: tuple[str, ...] = ()
+    stopped: str | None = None
 
 
 async def run_child(
@@ -50,6 +53,8 @@ async def run_child(
     on_start: Callable[[int], None] | None = None,
     grace_s: float = TERM_GRACE_S,
     pass_fds: Sequence[int] = (),
+    stop: asyncio.Future[str] | None = None,
+    terminate: Callable[[str], None] | None = None,
 ) -> ChildResult:
     """Run a program, never through a shell, and end its whole family before returning.
 
@@ -66,6 +71,8 @@ async def run_child(
         grace_s: time between SIGTERM and SIGKILL.
         on_start: told the process ID, which is also the ID of the group and the session.
         pass_fds: descriptors that the program inherits under the same numbers, apart from its standard ones.
+        stop: when it gets a result, the program is ended as at its deadline.
+        terminate: asks the program to end, given its mark; SIGTERM to its group unless given.
 
     Raises:
         ProgramError: it could not be started: missing, not executable, bad working folder.
@@ -77,12 +84,13 @@ async def run_child(
     transport = await _start(watch, argv, cwd=cwd, env={MARK: mark, **env}, stdin=stdin, pass_fds=pass_fds)
     pid = transport.get_pid()
     leftovers: tuple[str, ...] = ()
-    timed_out = False
+    end = _End()
     try:
         if on_start is not None:
             on_start(pid)
         _feed(transport, stdin)
-        timed_out = await _until_ended(watch, pid, timeout_s=timeout_s, grace_s=grace_s)
+        ask = (lambda: signal_group(pid, signal.SIGTERM)) if terminate is None else (lambda: terminate(mark))
+        end = await _until_ended(watch, stop, ask, timeout_s=timeout_s, grace_s=grace_s)
     finally:
         # No await before this line: on cancellation the kill has been sent whatever happens next.
         leftovers = sweep(pid, mark)
@@ -91,11 +99,18 @@ async def run_child(
         exit_code=_exit_code(transport),
         stdout=bytes(watch.kept[1]),
         stderr=bytes(watch.kept[2]),
-        timed_out=timed_out,
+        timed_out=end.timed_out,
         output_truncated=watch.truncated,
         duration_ms=(time.perf_counter() - started) * 1000,
         leftovers=leftovers,
+        stopped=end.stopped,
     )
+
+
+@dataclass(frozen=True)
+class _End:
+    timed_out: bool = False
+    stopped: str | None = None
 
 
 class _Watch(asyncio.SubprocessProtocol):
@@ -177,15 +192,20 @@ def _feed(transport: asyncio.SubprocessTransport, stdin: bytes | None) -> None:
     pipe.write_eof()
 
 
-async def _until_ended(watch: _Watch, pid: int, *, timeout_s: float, grace_s: float) -> bool:
-    """Wait for the end; end it at its deadline or when its output is full. Returns whether time was over."""
-    await asyncio.wait({watch.ended, watch.full}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+async def _until_ended(
+    watch: _Watch, stop: asyncio.Future[str] | None, ask: Callable[[], None], *, timeout_s: float, grace_s: float
+) -> _End:
+    """Wait for the end; end it at its deadline, when its output is full, or on somebody's word."""
+    waits: set[asyncio.Future[Any]] = {watch.ended, watch.full}
+    if stop is not None:
+        waits.add(stop)
+    await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     if watch.ended.done():
-        return False
-    timed_out = not watch.truncated
-    signal_group(pid, signal.SIGTERM)
+        return _End()
+    stopped = stop.result() if stop is not None and stop.done() and not stop.cancelled() else None
+    ask()
     await asyncio.wait({watch.ended}, timeout=grace_s)
-    return timed_out
+    return _End(timed_out=not watch.truncated and stopped is None, stopped=stopped)
 
 
 async def _settle(watch: _Watch, transport: asyncio.SubprocessTransport, pid: int) -> None:

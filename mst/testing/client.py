@@ -25,6 +25,8 @@ from mst.errors import ConfigError
 from mst.model.base import Model
 from mst.model.case import Case, TrialLimits, Variant
 from mst.model.transcript import Transcript
+from mst.sandboxes.contract import Folders
+from mst.sandboxes.open import open_sandbox
 
 SECRET_VALUE = "s3cr3t-value-0123456789"
 _PATIENCE_S = 30.0
@@ -204,6 +206,8 @@ async def one_run(
     workspace, scratch = folder / "workspace", folder / "scratch"
     workspace.mkdir(parents=True)
     scratch.mkdir(mode=0o700)
+    sandbox = open_sandbox(variant.sandbox, "the variant")
+    enclosure = sandbox.enter(Folders(workspace=workspace, scratch=scratch))
     context = TrialContext(
         variant=variant,
         trial=trial,
@@ -211,8 +215,12 @@ async def one_run(
         scratch=scratch,
         secrets=secrets or {},
         files=files or IndexedFiles(),
+        enclosure=enclosure,
     )
-    return await client.run(case, workspace, context)
+    try:
+        return await client.run(case, workspace, context)
+    finally:
+        await enclosure.close()
 
 
 def descendants() -> set[int]:

@@ -156,8 +156,10 @@ def test_preflight_names_missing_programs_once(tmp_path):
 
 
 def test_preflight_refuses_a_sandbox_that_it_can_not_give():
-    variant = Variant(name="v", client="command", client_options={"argv": ["sh"]}, sandbox={"kind": "docker"})
-    assert "docker" in Command(variant).preflight()[0]
+    folder = "/no/such/folder"
+    sandbox = {"kind": "bwrap", "read": [folder]}
+    variant = Variant(name="v", client="command", client_options={"argv": ["sh"]}, sandbox=sandbox)
+    assert any(folder in fault for fault in Command(variant).preflight())
 
 
 def test_a_program_that_is_gone_by_now_is_the_environments_fault(tmp_path):

@@ -1,0 +1,1 @@
+"""What isolates one trial from this machine and from other trials."""

@@ -1,0 +1,77 @@
+"""No sandbox: programs run as this user, with a clean environment and a process group of their own, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mst.process.child import ChildResult, run_child
+from mst.process.environment import clean_environment, make_home, program_fault
+from mst.sandboxes.contract import Folders, Launch
+from mst.sandboxes.options import SandboxOptions
+
+
+class NoSandbox:
+    """See `Sandbox`. Says that it does not isolate."""
+
+    isolates: ClassVar[bool] = False
+
+    def __init__(self, options: SandboxOptions) -> None:
+        self.options = options
+
+    def faults(self) -> list[str]:
+        """Always there."""
+        return []
+
+    def program_fault(self, name: str, path: str | None = None) -> str | None:
+        """See `Sandbox.program_fault`."""
+        return program_fault(name, path)
+
+    def enter(self, folders: Folders, *, image: str | None = None) -> OpenEnclosure:
+        """See `Sandbox.enter`; there is nothing to make."""
+        return OpenEnclosure(folders)
+
+
+class OpenEnclosure:
+    """See `Enclosure`."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+
+    def seen(self, path: Path) -> Path:
+        """The same."""
+        return path
+
+    def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
+        """See `Enclosure.environment`."""
+        return clean_environment(make_home(self._folders.scratch / "home"), declared)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: bytes | None = None,
+        timeout_s: float,
+        output_bytes: int,
+        stop: asyncio.Future[str] | None = None,
+        read: Sequence[Path] = (),
+    ) -> ChildResult:
+        """See `Enclosure.run`."""
+        return await run_child(
+            argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, output_bytes=output_bytes, stop=stop
+        )
+
+    def launch(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()) -> Launch:
+        """See `Enclosure.launch`."""
+        return Launch(argv=list(argv), cwd=cwd, env=env)
+
+    def findings(self) -> dict[str, Any]:
+        """Nothing isolates and nothing is counted, so there is nothing to tell."""
+        return {}
+
+    async def close(self) -> None:
+        """Nothing outlives its program."""
