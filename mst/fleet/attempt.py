@@ -21,7 +21,7 @@ from mst.errors import (
     StoreDenied,
     StoreError,
 )
-from mst.fleet.adoption import Adopted, adoptable, bring
+from mst.fleet.adoption import Adopted, adoptable, bring, rank
 from mst.fleet.delivery import Delivery
 from mst.fleet.grants import GrantTarget, open_grant
 from mst.fleet.host import Host
@@ -211,7 +211,7 @@ class Attempt:
             shard=spec.index,
             bundle_digest=spec.digest,
             author=self._id,
-            attempts=sorted({one.attempt for one in adopted.values()} | ({self._id} if mine else set())),
+            attempts=sorted({self._id, *(one.attempt for one in adopted.values())}, key=rank),
             created_at=datetime.now(UTC),
             complete=True,
             counts={"units": len(spec.planned)},

@@ -52,7 +52,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": SOURCE, **more}
 
 
-def start_mst(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def start_mst(
+    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, new_session: bool = False
+) -> subprocess.Popen[str]:
     """Start a command as a process; its stdout and stderr are pipes."""
     return subprocess.Popen(
         [sys.executable, "-m", "mst", *map(str, arguments)],
@@ -61,6 +63,7 @@ def start_mst(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None =
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=new_session,
     )
 
 

@@ -1,0 +1,226 @@
+"""A fleet for tests as it really is: a Valkey, a store, keys, and `mst worker` processes that share nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from mst import __version__
+from mst.fleet.connect import RedisClient, connect
+from mst.fleet.keys import KeyFiles, keygen
+from mst.fleet.presence import Presence
+from mst.fleet.queues import queue_name
+from mst.runs.folder import RunFolder
+from mst.runs.locate import regrades_of
+from mst.testing.commandline import Said, ended, environment, run_mst, start_mst, until
+from mst.testing.quiz_eval import Quiz
+from mst.testing.servers import ValkeyServer, valkey
+
+LEASE_TTL_S = 2.0
+GRADE_QUEUE = queue_name("grade", mst_version=__version__)
+_PASSED = ("PATH", "HOME", "LANG", "TMPDIR")
+
+
+class Worker:
+    """One `mst worker` process in a folder of its own."""
+
+    def __init__(self, name: str, home: Path, process: subprocess.Popen[bytes]) -> None:
+        self.name = name
+        self.home = home
+        self.process = process
+
+    @property
+    def log(self) -> str:
+        """What it logged so far."""
+        return (self.home / "log").read_text(errors="replace")
+
+    def family(self) -> list[psutil.Process]:
+        """Everything that it started and that still runs, the worker itself first."""
+        own = psutil.Process(self.process.pid)
+        return [own, *own.children(recursive=True)]
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would; its children are left to notice."""
+        self.process.kill()
+        self.process.wait()
+
+    def drain(self) -> int:
+        """Ask it to end, wait for that, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+class Fleet:
+    """What coordinators and workers of one fleet share."""
+
+    def __init__(self, home: Path, broker: ValkeyServer, store_uri: str, store_environ: Mapping[str, str]) -> None:
+        self.home = home
+        self.broker = broker
+        self.store_uri = store_uri
+        self.keys: KeyFiles = keygen(home / "keys", evals=["*"], queues=["*"], now=datetime.now(UTC))
+        self.client: RedisClient = connect(broker.url)
+        self.workers: dict[str, Worker] = {}
+        self._store_environ = dict(store_environ)
+        self._count = 0
+
+    @property
+    def coordinator(self) -> dict[str, str]:
+        """Environment of a coordinator: it can sign, and cannot open what is sealed for the fleet."""
+        return {
+            "MST_BROKER_URL": self.broker.url,
+            "MST_STORE": self.store_uri,
+            "MST_SIGNING_KEY_FILE": str(self.keys.signing_key),
+            **self._store_environ,
+        }
+
+    def start(self, *options: str, env: Mapping[str, str] | None = None, wait: bool = True) -> Worker:
+        """Start a worker and wait until it serves its queues."""
+        self._count += 1
+        name = f"w{self._count}"
+        home = self.home / name
+        home.mkdir()
+        own = {key: os.environ[key] for key in _PASSED if key in os.environ}
+        own |= {"PYTHONPATH": environment()["PYTHONPATH"], **self._store_environ}
+        own |= {
+            "MST_BROKER_URL": self.broker.url,
+            "MST_STORE": self.store_uri,
+            "MST_FLEET_KEY_FILE": str(self.keys.fleet_key),
+            "MST_TRUSTED_SIGNERS_FILE": str(self.keys.signers),
+        }
+        with (home / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "mst", "worker", "--trusted", "--name", name, "--work", "grade",
+                    "--janitor-every", "0.2", "--settle", "1", *options,
+                ],
+                cwd=home,
+                env={**own, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        worker = self.workers[name] = Worker(name, home, process)
+        if wait:
+            until(lambda: self._is_there(worker), f"{name} serves its queue")
+        return worker
+
+    def _is_there(self, worker: Worker) -> bool:
+        if worker.process.poll() is not None:
+            raise AssertionError(f"{worker.name} ended with {worker.process.returncode}:\n{worker.log}")
+        return " ready." in worker.log and worker.name in Presence(self.client).workers(GRADE_QUEUE)
+
+    def stop(self) -> None:
+        """End all workers and what they started."""
+        for worker in self.workers.values():
+            with suppress(psutil.NoSuchProcess):
+                for one in worker.family() if worker.process.poll() is None else []:
+                    with suppress(psutil.NoSuchProcess):
+                        one.kill()
+            worker.process.wait()
+        self.client.close()
+
+
+@contextmanager
+def fleet(
+    home: Path, *, store_uri: str | None = None, store_environ: Mapping[str, str] | None = None
+) -> Iterator[Fleet]:
+    """A fleet without workers yet; everything of it ends with the block."""
+    with tempfile.TemporaryDirectory(prefix="mst-fleet-") as scratch, valkey(home) as broker:
+        own = Path(scratch)
+        one = Fleet(own, broker, store_uri or f"file:{home / 'store'}", store_environ or {})
+        try:
+            yield one
+        finally:
+            one.stop()
+
+
+class Bed:
+    """A fleet, a collected run of the quiz, and its grading in one process to compare with."""
+
+    def __init__(self, fleet: Fleet, home: Path, *, cases: int = 6, secret: bool = False, concurrency: int = 1) -> None:
+        self.fleet = fleet
+        self.quiz = Quiz(home, cases=cases, secret=secret, concurrency=concurrency)
+        collected = run_mst("run", self.quiz.config, "--no-grade", cwd=home)
+        assert collected.code == 0, collected.err
+        [run] = (home / ".mst-results" / "quiz" / "runs").iterdir()
+        self.source = RunFolder(run)
+
+    @property
+    def home(self) -> Path:
+        """Working folder of coordinators."""
+        return self.quiz.home
+
+    def ready(self, workers: int) -> None:
+        """Begin a test anew: what the judge noted is forgotten, and so many workers are there, no other."""
+        self.quiz.forget()
+        for worker in list(self.fleet.workers.values()):
+            if worker.process.poll() is not None:
+                del self.fleet.workers[worker.name]
+        while len(self.fleet.workers) > workers:
+            self.fleet.workers.popitem()[1].kill()
+        while len(self.fleet.workers) < workers:
+            self.fleet.start()
+
+    def arguments(self, *options: str, shards: int = 3) -> list[str | Path]:
+        """What grades the run on the fleet, with short leases."""
+        given = (f"shards={shards}", f"lease_ttl_s={LEASE_TTL_S:g}")
+        pairs = [part for one in given for part in ("--runner-option", one)]
+        return ["grade", self.source.path, "--runner", "celery", *pairs, *options]
+
+    def grade(self, *options: str, shards: int = 3, env: Mapping[str, str] | None = None) -> Said:
+        """Grade on the fleet to the end."""
+        return ended(self.start(*options, shards=shards, env=env))
+
+    def start(self, *options: str, shards: int = 3, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start grading on the fleet, in a process group of its own."""
+        return self.begin(*self.arguments(*options, shards=shards), env=env)
+
+    def begin(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start any other command, with a coordinator's environment, in a process group of its own."""
+        given = {**self.fleet.coordinator, **(env or {})}
+        return start_mst(*arguments, cwd=self.home, env=given, new_session=True)
+
+    def mst(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Said:
+        """Any other command, with a coordinator's environment."""
+        return ended(self.begin(*arguments, env=env))
+
+    def newest(self) -> RunFolder:
+        """The newest regrade."""
+        return regrades_of(self.source)[-1]
+
+    def here(self) -> RunFolder:
+        """Graded in one process, for comparison."""
+        said = run_mst("grade", self.source.path, cwd=self.home)
+        assert said.code in (0, 1), said.err
+        self.quiz.forget()
+        return self.newest()
+
+    def dispatch_folder(self, regrade: RunFolder, dispatch: str = "d1") -> Path:
+        """A regrade's dispatch in a `file:` store."""
+        return Path(self.fleet.store_uri.removeprefix("file:")) / "quiz" / "dispatches" / regrade.run_id / dispatch
+
+    def manifests(self, regrade: RunFolder, dispatch: str = "d1") -> list[Path]:
+        """The manifests of its shards."""
+        return sorted(self.dispatch_folder(regrade, dispatch).glob("shards/*/manifest.json"))
+
+    def scope(self, regrade: RunFolder, dispatch: str = "d1") -> str:
+        """The name of a regrade's dispatch in the broker."""
+        return f"{regrade.run_id}.{dispatch}.grade"
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether a process still runs."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

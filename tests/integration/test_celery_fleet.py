@@ -1,0 +1,99 @@
+"""Grading on a fleet with a broker and workers of its own: what happens when parts of it go away in the middle."""
+
+import os
+import signal
+
+import pytest
+
+from mst.testing.commandline import ended, until
+from mst.testing.equality import differences
+from mst.testing.fleet import Bed, alive, fleet
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory):
+    with fleet(tmp_path_factory.mktemp("fleet")) as running:
+        yield Bed(running, tmp_path_factory.mktemp("quiz"))
+
+
+@pytest.fixture(scope="module")
+def here(bed):
+    return bed.here()
+
+
+def held(bed, count):
+    """Wait until so many judges are held, one for each shard that runs; the answers that they are asked about."""
+    return until(lambda: len(bed.quiz.lines("held")) >= count and bed.quiz.lines("held"), f"{count} judges are held")
+
+
+def once(bed):
+    return set(bed.quiz.calls().values()) == {1} and set(bed.quiz.calls()) == bed.quiz.keys
+
+
+def test_two_workers_grade_like_one_process(bed, here):
+    bed.ready(2)
+    said = bed.grade()
+    assert said.code in (0, 1), said.err
+    assert differences(here.path, bed.newest().path) == []
+    assert once(bed)
+    assert "shards: 3 committed" in said.err
+
+
+def test_a_worker_killed_in_the_middle_costs_only_the_unit_in_flight(bed, here):
+    bed.ready(2)
+    bed.quiz.ask("hold-c3", "hold-c4")
+    running = bed.start(shards=2)
+    held(bed, 2)
+    before = set(bed.quiz.lines("answered"))
+    victim = next(iter(bed.fleet.workers.values()))
+    family = victim.family()
+    victim.kill()
+    until(lambda: not any(alive(one) for one in family), "its children notice and end")
+    bed.quiz.let_go("hold-c3", "hold-c4")
+    said = ended(running)
+    assert said.code in (0, 1), said.err
+    assert differences(here.path, bed.newest().path) == []
+    calls = bed.quiz.calls()
+    assert {key: calls[key] for key in before if calls[key] > 1} == {}
+    assert sum(calls.values()) == len(bed.quiz.keys) + 1
+    assert "shard" in said.err
+
+
+def test_attach_follows_the_same_dispatch_after_its_coordinator_was_killed(bed, here):
+    bed.ready(2)
+    bed.quiz.ask("hold-c3", "hold-c4")
+    running = bed.start(shards=2)
+    held(bed, 2)
+    os.killpg(running.pid, signal.SIGKILL)
+    ended(running)
+    regrade = bed.newest()
+    attached = bed.begin("attach", regrade.path)
+    second = bed.mst("attach", regrade.path)
+    assert second.code == 2, second.err
+    assert "another mst process" in second.err
+    bed.quiz.let_go("hold-c3", "hold-c4")
+    said = ended(attached)
+    assert said.code in (0, 1), said.err
+    assert once(bed)
+    assert differences(here.path, regrade.path) == []
+    assert regrade.run().grading.runner.dispatches == ["d1"]
+
+
+def test_attach_takes_what_was_finished_while_nobody_watched(bed, here):
+    bed.ready(2)
+    bed.quiz.ask("hold")
+    running = bed.start(shards=2)
+    held(bed, 2)
+    os.killpg(running.pid, signal.SIGKILL)
+    ended(running)
+    bed.quiz.let_go("hold")
+    regrade = bed.newest()
+    until(lambda: len(bed.manifests(regrade)) == 2, "both shards are committed")
+    for worker in bed.fleet.workers.values():
+        worker.drain()
+    said = bed.mst("attach", regrade.path)
+    assert said.code in (0, 1), said.err
+    assert once(bed)
+    assert differences(here.path, regrade.path) == []
