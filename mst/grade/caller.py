@@ -22,6 +22,7 @@ from mst.judges.options import parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.process.redact import Redactor
+from mst.sandboxes.contract import Sandbox
 
 GUARD_S = 30.0
 """What a judge gets on top of its time limit, to end what it started, before it is given up."""
@@ -57,8 +58,8 @@ class Caller:
     _prepared: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
     _dropped: list[Any] = field(default_factory=list, repr=False)
 
-    def context(self, spec: GraderSpec) -> JudgeContext:
-        """What a grader may use in one call."""
+    def context(self, spec: GraderSpec, sandbox: Sandbox | None = None) -> JudgeContext:
+        """What a grader may use in one call; `sandbox` where it runs what the trial left."""
         return JudgeContext(
             scratch=self.scratch,
             secrets={name: self.secrets[name] for name in spec.secrets if name in self.secrets},
@@ -67,6 +68,7 @@ class Caller:
             redact=self.redactor.text,
             pricing=self.pricing,
             limits=self.limits,
+            sandbox=sandbox,
         )
 
     def prepared(self, grader: Grader) -> Any:

@@ -25,6 +25,8 @@ from mst.model.case import EvalPlan, GraderSpec
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, TrialGrading
 from mst.process.redact import Redactor
+from mst.sandboxes.contract import Sandbox
+from mst.sandboxes.open import open_sandbox
 
 Earlier = Callable[[TrialKey | ComparisonKey], TrialGrading | ComparisonGrading | None]
 
@@ -70,6 +72,8 @@ class Live(GradingSource):
             pricing=plan.pricing,
             limits=Limits(plan.rate_limits.get("providers"), share=share),
         )
+        self._plan = plan
+        self._sandboxes: dict[str, Sandbox | None] = {}
         self._earlier = earlier
         self._memory_bytes = memory_bytes
         self._preflighted: set[tuple[str, str, tuple[str, ...]]] = set()
@@ -160,7 +164,8 @@ class Live(GradingSource):
         context = self._caller.context
         try:
             if grader.role == "checks":
-                running = run_checks(subject, grader.spec, context(grader.spec), memory_bytes=self._memory_bytes)
+                given = context(grader.spec, self._sandbox(subject))
+                running = run_checks(subject, grader.spec, given, memory_bytes=self._memory_bytes)
                 return _guarded(running)
             prepared = self._caller.prepared(grader)
             if grader.role == "judge":
@@ -168,11 +173,20 @@ class Live(GradingSource):
             assertion, options = prepared
             if isinstance(assertion, Assertion):
                 return assertion.grade(subject, options)
-            return _guarded(assertion.run(subject, options, grader.spec, context(grader.spec)))
+            return _guarded(assertion.run(subject, options, grader.spec, context(grader.spec, self._sandbox(subject))))
         except InvariantError:
             raise
         except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
             return _no_verdict(error)
+
+    def _sandbox(self, subject: Subject) -> Sandbox | None:
+        """The sandbox of the trial's variant: what it left is only run where it was made, or as well kept."""
+        name = subject.record.variant
+        if name not in self._sandboxes:
+            written = next((each.sandbox for each in self._plan.variants if each.name == name), {})
+            found = open_sandbox(written, f"variant {name!r}")
+            self._sandboxes[name] = found if found.isolates else None
+        return self._sandboxes[name]
 
     async def _judge(self, grader: Grader, judge: Judge, subject: Subject) -> GraderScore:
         spec, breaker = grader.spec, self._caller.breaker

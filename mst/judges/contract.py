@@ -14,6 +14,7 @@ from mst.model.case import Case, GraderSpec
 from mst.model.score import Side, SubScore
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
+from mst.sandboxes.contract import Sandbox
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,7 @@ class JudgeContext:
             recognised any more; what it returns is redacted by its caller.
         pricing: USD per million tokens by model, as the eval config has them.
         limits: how fast models may be asked; judges of one grading share them.
+        sandbox: in which what runs the trial's files runs: checks and assertions; None: as this user.
     """
 
     scratch: Path
@@ -67,6 +69,7 @@ class JudgeContext:
     redact: Callable[[str], str] = field(default=str, repr=False)
     pricing: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits, repr=False)
+    sandbox: Sandbox | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mst.config.files import FileSource, place
+from mst.errors import GraderError
 from mst.model.base import FileRef
 from mst.process.environment import clean_environment, make_home
+from mst.sandboxes.contract import Enclosure, Folders, Sandbox
+from mst.sandboxes.none import OpenEnclosure
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
@@ -48,6 +51,26 @@ class CallFolder:
     def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
         """An environment from nothing, with a private home and what is declared."""
         return clean_environment(make_home(self.home), declared)
+
+    @asynccontextmanager
+    async def enclosed(self, sandbox: Sandbox | None, workspace: Path | None = None) -> AsyncIterator[Enclosure]:
+        """What runs programs on this folder: the sandbox where there is one, else as this user.
+
+        Raises:
+            GraderError: the sandbox is not to be had on this machine.
+        """
+        folders = Folders(workspace=workspace, scratch=self.root)
+        if sandbox is None:
+            yield OpenEnclosure(folders)
+            return
+        faults = sandbox.faults()
+        if faults:
+            raise GraderError("; ".join(faults))
+        inside = sandbox.enter(folders)
+        try:
+            yield inside
+        finally:
+            await inside.close()
 
     def neutral(self, value: Any) -> Any:
         """A JSON-like value in whose texts this folder's path is cut off, so that results are equal everywhere."""

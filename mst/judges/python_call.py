@@ -7,6 +7,7 @@ swallowing the error there does not hide it.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import socket
 import sys
@@ -22,7 +23,8 @@ from mst.judges.contract import JudgeContext, Subject
 from mst.judges.folder import CallFolder, fill
 from mst.judges.view import case_view
 from mst.model.base import FileRef
-from mst.process.child import ChildResult, run_child
+from mst.process.child import ChildResult
+from mst.sandboxes.contract import Enclosure
 
 MEMORY_BYTES = 2 * 1024**3
 """Address space of a grader unless it says otherwise."""
@@ -33,6 +35,7 @@ PRINTED_BYTES = 1024**2
 MAX_JUDGMENTS = 1000
 _SCRIPT = Path(__file__).with_name("python_child.py")
 _LAST_WORDS_S = 5.0
+_LOWEST_FD = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,32 +99,39 @@ async def call_python(call: PythonCall, folder: CallFolder, context: JudgeContex
         ObjectMissing, DigestMismatch: a file of the grader could not be placed.
     """
     files = await folder.place(call.files, context.files, "files")
-    env = folder.environment(context.secrets)
+    async with folder.enclosed(context.sandbox, call.cwd) as inside:
+        return await _call(call, files, folder, context, inside)
+
+
+async def _call(call: PythonCall, files: Path, folder: CallFolder, context: JudgeContext, inside: Enclosure) -> Called:
+    env = inside.environment(context.secrets)
     request = {
         "target": call.target,
-        "folder": str(files),
-        "contexts": list(call.contexts),
+        "folder": str(inside.seen(files)),
+        "contexts": [_seen(fields, inside) for fields in call.contexts],
         "memory_bytes": call.memory_bytes,
     }
-    ours, theirs = socket.socketpair()
+    ours, theirs = _pair()
+    number = theirs.fileno()
     try:
         reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
     except BaseException:
         ours.close()
         theirs.close()
         raise
-    session = _Session(reader, writer, call=call, env=env, deadline=time.monotonic() + context.timeout_s)
+    session = _Session(reader, writer, call=call, env=env, inside=inside, deadline=time.monotonic() + context.timeout_s)
     serving = asyncio.create_task(session.serve(request))
     try:
-        child = await run_child(
-            [sys.executable, "-I", "-B", str(_SCRIPT), str(theirs.fileno())],
+        child = await inside.run(
+            [sys.executable, "-I", "-B", str(_SCRIPT), str(number)],
             cwd=call.cwd,
             env=env,
             timeout_s=context.timeout_s,
             output_bytes=PRINTED_BYTES,
             grace_s=0.1,
             on_start=lambda _: theirs.close(),
-            pass_fds=[theirs.fileno()],
+            pass_fds=[number],
+            read=[_SCRIPT],
         )
         await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
     except ProgramError as error:
@@ -134,6 +144,18 @@ async def call_python(call: PythonCall, folder: CallFolder, context: JudgeContex
     return _settled(session, child, folder, context)
 
 
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected sockets; the second's number is one that shells leave alone."""
+    ours, first = socket.socketpair()
+    with first:
+        return ours, socket.socket(fileno=fcntl.fcntl(first.fileno(), fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD))
+
+
+def _seen(fields: dict[str, Any], inside: Enclosure) -> dict[str, Any]:
+    workspace = fields.get("workspace")
+    return fields if workspace is None else {**fields, "workspace": str(inside.seen(Path(workspace)))}
+
+
 class _Session:
     """One conversation with a child."""
 
@@ -144,6 +166,7 @@ class _Session:
         *,
         call: PythonCall,
         env: dict[str, str],
+        inside: Enclosure,
         deadline: float,
     ) -> None:
         self.called = Called()
@@ -152,6 +175,7 @@ class _Session:
         self._writer = writer
         self._call = call
         self._env = env
+        self._inside = inside
         self._deadline = deadline
 
     async def serve(self, request: dict[str, Any]) -> None:
@@ -190,8 +214,8 @@ class _Session:
     async def _exec(self, argv: list[str], timeout_s: float) -> dict[str, Any]:
         left = self._deadline - time.monotonic()
         try:
-            result = await run_child(
-                fill(argv, {"workspace": str(self._call.cwd)}),
+            result = await self._inside.run(
+                fill(argv, {"workspace": str(self._inside.seen(self._call.cwd))}),
                 cwd=self._call.cwd,
                 env=self._env,
                 timeout_s=max(0.0, min(timeout_s, left)),

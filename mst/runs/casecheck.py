@@ -97,7 +97,8 @@ def _keys(resolved: ResolvedEval, stand_in: StandIn) -> Iterator[TrialKey]:
 
 
 def _stand_in_plan(plan: EvalPlan, stand_in: StandIn) -> EvalPlan:
-    variant = Variant(name=stand_in, client=stand_in, trial_limits=plan.variant(plan.baseline).trial_limits)
+    baseline = plan.variant(plan.baseline)
+    variant = Variant(name=stand_in, client=stand_in, trial_limits=baseline.trial_limits, sandbox=baseline.sandbox)
     return plan.model_copy(update={"variants": [variant], "baseline": stand_in, "pairwise_judges": []})
 
 

@@ -13,14 +13,14 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mst.errors import InfrastructureError, ProgramError
-from mst.process.child import ChildResult, run_child
+from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
 from mst.process.group import marked
 from mst.sandboxes.cgroup import Group, Limits, Place, find_place
@@ -153,6 +153,9 @@ class BwrapEnclosure:
         output_bytes: int,
         stop: asyncio.Future[str] | None = None,
         read: Sequence[Path] = (),
+        pass_fds: Sequence[int] = (),
+        grace_s: float = TERM_GRACE_S,
+        on_start: Callable[[int], None] | None = None,
     ) -> ChildResult:
         """See `Enclosure.run`. A program that a limit of the sandbox ended has the limit's name in `stopped`."""
         self._refuse_missing(argv, cwd, env)
@@ -163,9 +166,11 @@ class BwrapEnclosure:
         launch = self._launch(argv, cwd=cwd, env=env, read=read, told=told)
         watching = asyncio.ensure_future(watch(self._bounds(), lambda: next(iter(started), None), over))
 
-        def on_start(pid: int) -> None:
+        def begun(pid: int) -> None:
             started.append(pid)
             launch.started()
+            if on_start is not None:
+                on_start(pid)
 
         before = self._oom_kills()
         try:
@@ -176,8 +181,9 @@ class BwrapEnclosure:
                 stdin=stdin,
                 timeout_s=timeout_s,
                 output_bytes=output_bytes,
-                on_start=on_start,
-                pass_fds=launch.pass_fds,
+                on_start=begun,
+                grace_s=grace_s,
+                pass_fds=[*launch.pass_fds, *pass_fds],
                 stop=over,
                 terminate=launch.terminate,
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from mst.process.child import ChildResult
+from mst.process.child import TERM_GRACE_S, ChildResult
 from mst.sandboxes.options import SandboxOptions
 
 
@@ -67,6 +67,9 @@ class Enclosure(Protocol):
         output_bytes: int,
         stop: asyncio.Future[str] | None = None,
         read: Sequence[Path] = (),
+        pass_fds: Sequence[int] = (),
+        grace_s: float = TERM_GRACE_S,
+        on_start: Callable[[int], None] | None = None,
     ) -> ChildResult:
         """Run a program to its end, as `mst.process.child.run_child` does, and end everything that it started.
 
@@ -76,6 +79,9 @@ class Enclosure(Protocol):
             env: made by `environment`.
             stop: when it gets a result the program is ended; the result becomes `ChildResult.stopped`.
             read: further files of this machine that it needs, at their own paths.
+            pass_fds: descriptors that it inherits under the same numbers, which are 10 or more.
+            grace_s: between asking it to end and ending it.
+            on_start: told the process ID here, of the program or of what brings it in.
 
         Raises:
             ProgramError: it could not be started.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mst.process.child import ChildResult, run_child
+from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home, program_fault
 from mst.sandboxes.contract import Folders, Launch
 from mst.sandboxes.options import SandboxOptions
@@ -59,10 +59,22 @@ class OpenEnclosure:
         output_bytes: int,
         stop: asyncio.Future[str] | None = None,
         read: Sequence[Path] = (),
+        pass_fds: Sequence[int] = (),
+        grace_s: float = TERM_GRACE_S,
+        on_start: Callable[[int], None] | None = None,
     ) -> ChildResult:
         """See `Enclosure.run`."""
         return await run_child(
-            argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, output_bytes=output_bytes, stop=stop
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            timeout_s=timeout_s,
+            output_bytes=output_bytes,
+            stop=stop,
+            pass_fds=pass_fds,
+            grace_s=grace_s,
+            on_start=on_start,
         )
 
     def launch(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()) -> Launch:

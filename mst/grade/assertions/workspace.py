@@ -19,7 +19,6 @@ from mst.judges.verdict import first_fault
 from mst.model.base import Model, RelativePath
 from mst.model.case import GraderSpec
 from mst.model.score import GraderScore
-from mst.process.child import run_child
 
 READ_BYTES = 10 * 1024**2
 OUTPUT_BYTES = 10 * 1024**2
@@ -101,17 +100,21 @@ async def command(subject: Subject, options: CommandOptions, spec: GraderSpec, c
         workspace = await folder.place(subject.artifact_files, subject.artifacts, "workspace")
         files = await folder.place(spec.files, context.files, "files")
         try:
-            result = await run_child(
-                fill(options.argv, {"workspace": str(workspace), "files": str(files)}),
-                cwd=workspace,
-                env=folder.environment(context.secrets),
-                timeout_s=context.timeout_s,
-                output_bytes=OUTPUT_BYTES,
-            )
+            async with folder.enclosed(context.sandbox, workspace) as inside:
+                seen = inside.seen
+                result = await inside.run(
+                    fill(options.argv, {"workspace": str(seen(workspace)), "files": str(seen(files))}),
+                    cwd=workspace,
+                    env=inside.environment(context.secrets),
+                    timeout_s=context.timeout_s,
+                    output_bytes=OUTPUT_BYTES,
+                )
         except ProgramError as error:
             raise GraderError(str(error)) from error
         if result.timed_out:
             raise GraderError(f"{options.argv[0]} did not end within {context.timeout_s:g} s")
+        if result.stopped is not None:
+            raise GraderError(f"{options.argv[0]} reached its limit of {result.stopped} (sandbox)")
         if result.output_truncated:
             raise GraderError(f"{options.argv[0]} printed more than {OUTPUT_BYTES} bytes")
         code = result.exit_code
