@@ -1,0 +1,4 @@
+output "channels" {
+  description = "Where alarms are sent."
+  value       = local.channels
+}
