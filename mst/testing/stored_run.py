@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Events:
     def count(self, shard: int, done: int) -> None:
         """See `ShardEvents.count`."""
 
-    def tokens(self, shard: int, names: list[str]) -> Mapping[str, str]:
+    def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:
         """See `ShardEvents.tokens`."""
         self.asked.extend(names)
         return {name: self._secrets[name] for name in names if name in self._secrets}

@@ -1,4 +1,4 @@
-"""What a shard's bundle holds: everything that its work needs, nothing that it must not see, the same bytes each time."""
+"""What a shard's bundle holds: all that its work needs, nothing that it must not see, the same bytes each time."""
 
 import base64
 import json
