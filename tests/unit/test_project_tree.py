@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,20 @@ def test_the_runtime_lock_is_part_of_the_one_for_development():
         return set(re.findall(r"^[a-z0-9-]+==[^\s\\]+", (ROOT / "requirements" / name).read_text(), re.M))
 
     assert pins("runtime.txt") <= pins("dev.txt")
+
+
+def test_every_dependency_is_in_its_lock():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = project["dependency-groups"]
+    ours = [*project["project"]["dependencies"], *groups["build"]]
+    for extra, needed in project["project"]["optional-dependencies"].items():
+        ours += needed if extra != "all" else []
+    wanted = {
+        "runtime.txt": ours,
+        "dev.txt": [*ours, *groups["dev"], *groups["integration"]],
+        "bench.txt": groups["bench"],
+    }
+    for lock, requirements in wanted.items():
+        locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / lock).read_text(), re.MULTILINE))
+        names = {re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-") for requirement in requirements}
+        assert names <= locked, f"{lock}: make lock"
