@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -160,11 +161,12 @@ async def _grader_faults(resolved: ResolvedEval, secrets: Mapping[str, str]) -> 
             redactor=Redactor(secrets.values()),
         )
         faults: list[str] = []
-        for graders in _graders(resolved):
-            try:
-                await source.preflight(graders)
-            except GraderError as error:
-                faults += str(error).splitlines()
+        async with aclosing(source):
+            for graders in _graders(resolved):
+                try:
+                    await source.preflight(graders)
+                except GraderError as error:
+                    faults += str(error).splitlines()
         return list(dict.fromkeys(faults))
 
 

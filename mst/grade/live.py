@@ -49,6 +49,7 @@ class Live(GradingSource):
         earlier: finds an earlier grading of a unit, whose verdicts are kept where bytes and grader are the same.
         memory_bytes: address space of a case's checks.
         share: of the config's rate limits that belongs to this process.
+        limits: who gives turns to calls of models; limits of this process alone unless given.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Live(GradingSource):
         earlier: Earlier = no_earlier,
         memory_bytes: int = MEMORY_BYTES,
         share: float = 1.0,
+        limits: Limits | None = None,
     ) -> None:
         self._caller = Caller(
             files=files,
@@ -70,7 +72,7 @@ class Live(GradingSource):
             redactor=redactor,
             timeout_s=plan.stage_timeouts.score_s,
             pricing=plan.pricing,
-            limits=Limits(plan.rate_limits.get("providers"), share=share),
+            limits=limits or Limits(plan.rate_limits.get("providers"), share=share),
         )
         self._plan = plan
         self._sandboxes: dict[str, Sandbox | None] = {}

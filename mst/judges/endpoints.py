@@ -118,7 +118,7 @@ class ModelOptions(Options):
     @model_validator(mode="after")
     def _model_is_usable(self) -> ModelOptions:
         if self.model is not None:
-            first_endpoint(self.model_dump())
+            first_endpoint(self.model_dump(by_alias=False))
         return self
 
     def endpoints(self) -> list[Endpoint]:
@@ -129,7 +129,7 @@ class ModelOptions(Options):
         """
         if self.model is None:
             raise ValueError("'model' is missing: which model judges, as in 'openai:NAME' or 'anthropic:NAME'")
-        return [first_endpoint(self.model_dump()), *self.providers]
+        return [first_endpoint(self.model_dump(by_alias=False)), *self.providers]
 
 
 def first_endpoint(options: Mapping[str, Any]) -> Endpoint:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
 from pydantic_ai import exceptions as known
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
@@ -27,6 +30,8 @@ from mst.judges.prompts import Prompt
 from mst.model.transcript import Usage
 
 ANSWER_CHARACTERS = 262_144
+CONNECTION_S, CONNECT_S = 600.0, 10.0
+"""Of a connection itself; every request has a bound of its own."""
 
 KINDS: tuple[tuple[type[Exception], GradingFault], ...] = (
     (known.ModelAuthenticationError, "auth"),
@@ -174,7 +179,19 @@ def _fault(error: Any, timeout_s: float) -> ModelFault:
         return ModelFault(f"did not end within {timeout_s:g} s", "timeout")
     said = _said(error)
     message = f"HTTP {status}: {said}" if status is not None else said
-    return ModelFault(message, kind, status=status, retry_after_s=getattr(error, "retry_after", None))
+    return ModelFault(message, kind, status=status, retry_after_s=_retry_after_s(error))
+
+
+def _retry_after_s(error: Any) -> float | None:
+    """How long the provider said to wait. The library reads whole seconds and dates; some gateways send fractions."""
+    told: float | None = getattr(error, "retry_after", None)
+    raw = (getattr(error, "headers", None) or {}).get("retry-after")
+    if told is not None or raw is None:
+        return told
+    with suppress(ValueError):
+        seconds = float(raw)
+        return seconds if 0 <= seconds < math.inf else None
+    return None
 
 
 def _said(error: Any) -> str:
@@ -219,18 +236,19 @@ def _anthropic(models: Any, providers: Any, vendor: Any, endpoint: Endpoint, key
 
 
 class _GoogleClient:
-    """The library keeps Google's client; this closes its connection."""
+    """Google's client leaves a connection that it was given to who gave it; this closes it."""
 
-    def __init__(self, provider: Any) -> None:
-        self._provider = provider
+    def __init__(self, http: Any) -> None:
+        self._http = http
 
     async def close(self) -> None:
-        await self._provider.client.aio.aclose()
+        await self._http.aclose()
 
 
 def _google(models: Any, providers: Any, _: Any, endpoint: Endpoint, key: str) -> tuple[Any, Any]:
-    provider = providers.GoogleProvider(api_key=key, base_url=endpoint.address)
-    return _GoogleClient(provider), models.GoogleModel(endpoint.name, provider=provider)
+    http = httpx2.AsyncClient(timeout=httpx2.Timeout(CONNECTION_S, connect=CONNECT_S))
+    provider = providers.GoogleProvider(api_key=key, base_url=endpoint.address, http_client=http)
+    return _GoogleClient(http), models.GoogleModel(endpoint.name, provider=provider)
 
 
 CLIENTS: dict[str, Callable[[Any, Any, Any, Endpoint, str], tuple[Any, Any]]] = {

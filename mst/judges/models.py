@@ -39,9 +39,8 @@ class Answered:
 
 @dataclass
 class _Tally:
-    """What one call spent and met, over all its tries."""
+    """What one call met, over all its tries."""
 
-    usages: list[Usage | None] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
@@ -126,7 +125,7 @@ class Models:
                     is_last=index == len(self._endpoints) - 1,
                 )
                 if isinstance(step, GiveUp):
-                    raise GraderError(_last_words(endpoint, said, retried, told), fault.kind) from fault
+                    raise GraderError(_last_words(tally, retried, told), fault.kind) from fault
                 if not isinstance(step, Again):
                     return None
                 told += step.told
@@ -188,10 +187,13 @@ def _or(value: float | None, otherwise: float) -> float:
     return otherwise if value is None else value
 
 
-def _last_words(endpoint: Endpoint, said: str, retried: int, told: int) -> str:
+def _last_words(tally: _Tally, retried: int, told: int) -> str:
+    """What the last provider said, then what those before it said; each once."""
     tried = f" after {retried} retries" if retried else ""
     waited = f" after waiting {told} times as told" if told else ""
-    return f"{endpoint.model}: {said}{tried}{waited}"
+    last = tally.faults[-1]
+    before = [fault for fault in dict.fromkeys(tally.faults[:-1]) if fault != last]
+    return f"{last}{tried}{waited}" + (f" (before: {'; '.join(before)})" if before else "")
 
 
 def _library() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from mst.grade.contract import Grader, GradingSource, Pair
 from mst.grade.live import Live
@@ -36,9 +37,9 @@ async def grade_units(job: Job) -> None:
         scratch=job.scratch,
         redactor=job.redactor,
         earlier=earlier.get,
+        share=1 / bundle.record.count,
     )
     kept = Kept(live, job)
-    await live.preflight(judges_of(bundle))
     writer = job.unit_writer()
 
     async def starting(key: UnitKey) -> None:
@@ -64,10 +65,12 @@ async def grade_units(job: Job) -> None:
         starting=starting,
         told=told,
     )
-    planned = 0
-    async for graded in walk.cases(bundle.cases):
-        planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)
-    job.tally.cancelled += planned - job.tally.graded - job.tally.failed - kept.count
+    async with aclosing(live):
+        await live.preflight(judges_of(bundle))
+        planned = 0
+        async for graded in walk.cases(bundle.cases):
+            planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)
+        job.tally.cancelled += planned - job.tally.graded - job.tally.failed - kept.count
 
 
 def judges_of(bundle: Bundle) -> list[Grader]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -110,6 +110,7 @@ def resume(
 
     Raises:
         UsageError: graders or cases changed since.
+        SecretMissing: something is owed, and the request lacks a secret for it.
     """
     with folder.locked(), hooks.watching(folder):
         before = folder.run()
@@ -119,6 +120,8 @@ def resume(
         earlier = EarlierGradings(folder)
         if before.phases.grade == "complete" and not any(owes(request, earlier, case) for case in request.inputs.cases):
             return None
+        if request.lacking is not None:
+            raise request.lacking
         if before.graders != now.graders:
             write_inputs(folder, request.inputs)
         phases = before.phases.model_copy(update={"grade": "partial"})
@@ -131,7 +134,10 @@ def resume(
 def attach(
     request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
 ) -> Graded | None:
-    """Go on with a grading whose coordinator is gone: follow its last dispatch, or finish it as the next one."""
+    """Go on with a grading whose coordinator is gone: follow its last dispatch, or finish it as the next one.
+
+    Following needs no secrets: workers have them sealed. The next dispatch does, see `resume`.
+    """
     plans = plans_of(folder.work, "grade")
     if plans:
         with folder.locked(), hooks.watching(folder):
@@ -305,23 +311,24 @@ async def _here(
     earlier: EarlierGradings | None,
 ) -> SummaryRecord:
     assert run.grading is not None
-    await live.preflight(request.judges())
     unasked: GradingSource = NotAsked("cancelled")
-    return await assemble(
-        folder,
-        run,
-        plan=request.plan,
-        cases=request.inputs.cases,
-        trials=request.source,
-        source=live,
-        variants=request.variants,
-        cancel=cancel,
-        runner=run.grading.runner,
-        unasked=unasked if earlier is None else Settled(unasked, earlier),
-        starting=hooks.starting,
-        told=hooks.told,
-        on_case=hooks.on_case,
-    )
+    async with aclosing(live):
+        await live.preflight(request.judges())
+        return await assemble(
+            folder,
+            run,
+            plan=request.plan,
+            cases=request.inputs.cases,
+            trials=request.source,
+            source=live,
+            variants=request.variants,
+            cancel=cancel,
+            runner=run.grading.runner,
+            unasked=unasked if earlier is None else Settled(unasked, earlier),
+            starting=hooks.starting,
+            told=hooks.told,
+            on_case=hooks.on_case,
+        )
 
 
 def _dispatches(run: RunRecord) -> Sequence[str] | None:

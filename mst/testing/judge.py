@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,6 +73,15 @@ def make_context(folder: Path, files: IndexedFiles | None = None, **changes: Any
         scratch=folder / "scratch", secrets={}, files=files or IndexedFiles(), timeout_s=CALL_TIMEOUT_S
     )
     return dataclasses.replace(context, **changes)
+
+
+async def closing(judge: Any, call: Awaitable[Any]) -> Any:
+    """Await a judge's call, then let the judge close what it keeps open, as its caller does after the last call."""
+    try:
+        return await call
+    finally:
+        if hasattr(judge, "aclose"):
+            await judge.aclose()
 
 
 class _Graders:
@@ -205,8 +214,9 @@ class PairwiseContract(_Graders):
         judge, context = self.made(behaviour, tmp_path)
         good, bad = self.sides(tmp_path)
         baseline, candidate = (good, bad) if better == "baseline" else (bad, good)
+        asked = judge.compare(baseline, candidate, context, candidate_first=candidate_first)
         try:
-            return asyncio.run(judge.compare(baseline, candidate, context, candidate_first=candidate_first))
+            return asyncio.run(closing(judge, asked))
         finally:
             assert self.left(context) == [], "a call left something in the scratch folder"
 
