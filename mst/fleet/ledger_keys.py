@@ -88,3 +88,11 @@ class Keys:
     def lock(self, name: str) -> str:
         """String: a short lock and its owner."""
         return f"{self.prefix}lock:{name}"
+
+    def limits(self) -> str:
+        """Prefix of everything that limits on calls need."""
+        return f"{self.prefix}limit:"
+
+    def spend(self, run_id: str) -> str:
+        """Hash: what a run's units cost, by unit and attempt."""
+        return f"{self.prefix}spend:{run_id}"

@@ -1,0 +1,248 @@
+"""Limits over eight worker processes, counted where the calls arrive."""
+
+import asyncio
+import bisect
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import mst
+from mst.fleet.connect import connect
+from mst.fleet.limiter import FleetLimiter, LimitBook
+from mst.shards.rates import Ask, Rate
+from mst.testing.servers import free_ports, valkey
+
+pytestmark = pytest.mark.server
+
+PROCESSES = 8
+CALLER = """
+import json, socket, sys, threading
+from mst.fleet.connect import connect
+from mst.fleet.limiter import FleetLimiter
+from mst.shards.rates import Ask, Rate
+
+url, port, threads, rate, tokens = sys.stdin.readline().split()
+limiter = FleetLimiter(connect(url), ttl_s=2)
+rate = Rate(**json.loads(rate))
+
+def work(number):
+    with socket.create_connection(("127.0.0.1", int(port))) as line:
+        for call in range(100_000):
+            turn = threading.Event()
+            limiter.ask(Ask(f"{number}.{call}", (rate,), int(tokens)), turn.set)
+            turn.wait()
+            line.sendall(b"x")
+            if not line.recv(1):
+                return
+            limiter.release(f"{number}.{call}", int(tokens))
+
+for number in range(int(threads)):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+sys.stdin.read()
+"""
+
+
+class Server:
+    """Answers each byte after a while, and notes when calls came and went."""
+
+    def __init__(self, hold_s):
+        self.hold_s = hold_s
+        self.arrivals, self.most, self.busy_s, self._running = [], 0, 0.0, 0
+        [self.port] = free_ports(1)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", self.port))
+        self._loop.run_forever()
+
+    async def _serve(self, reader, writer):
+        try:
+            while await reader.read(1):
+                self._running += 1
+                self.most = max(self.most, self._running)
+                began = time.monotonic()
+                self.arrivals.append(began)
+                await asyncio.sleep(self.hold_s)
+                self._running -= 1
+                self.busy_s += time.monotonic() - began
+                writer.write(b"y")
+        except (ConnectionError, asyncio.CancelledError):
+            return
+        finally:
+            writer.close()
+
+    async def _end(self):
+        self._server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture
+def broker(tmp_path):
+    with valkey(tmp_path) as server:
+        yield server
+
+
+@contextmanager
+def callers(broker, server, rate, *, threads, tokens=0, count=PROCESSES):
+    line = f"{broker.url} {server.port} {threads} {rate} {tokens}\n"
+    started = []
+    try:
+        for _ in range(count):
+            process = subprocess.Popen(
+                [sys.executable, "-c", CALLER],
+                stdin=subprocess.PIPE,
+                env={"PYTHONPATH": str(Path(mst.__file__).parents[1])},
+                text=True,
+            )
+            started.append(process)
+            process.stdin.write(line)
+            process.stdin.flush()
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        threading.Event().wait(0.02)
+
+
+def fullest(times, window_s):
+    """The most calls that arrived within any window of this length."""
+    return max(bisect.bisect_right(times, start + window_s) - at for at, start in enumerate(times))
+
+
+def run_for(seconds):
+    threading.Event().wait(seconds)
+
+
+def test_eight_processes_never_have_more_calls_under_way_than_allowed_and_use_what_is_allowed(broker):
+    with Server(0.2) as server, callers(broker, server, '{"resource":"provider:p","concurrent":8}', threads=3) as them:
+        until(lambda: len(server.arrivals) > 60)
+        began, calls, busy = time.monotonic(), len(server.arrivals), server.busy_s
+        run_for(6)
+        used = (server.busy_s - busy) / (time.monotonic() - began)
+        assert server.most == 8
+        assert used >= 0.95 * 8, f"{used:.2f} of 8 places used, {len(server.arrivals) - calls} calls"
+        # what a dead process had returns, and it is used again
+        for process in them[:4]:
+            process.kill()
+        run_for(4)
+        began, busy = time.monotonic(), server.busy_s
+        run_for(4)
+        used = (server.busy_s - busy) / (time.monotonic() - began)
+        assert server.most == 8
+        assert used >= 0.9 * 8, f"{used:.2f} of 8 places used after half of the processes died"
+
+
+@pytest.mark.parametrize(
+    ("rate", "tokens"),
+    [
+        ('{"resource":"provider:p","per_minute":1200}', 0),
+        ('{"resource":"provider:p","tokens_per_minute":120000}', 100),
+    ],
+)
+def test_eight_processes_keep_a_rate_and_use_all_of_it(broker, rate, tokens):
+    with Server(0.01) as server, callers(broker, server, rate, threads=2, tokens=tokens):
+        until(lambda: len(server.arrivals) > 60)
+        start, at = len(server.arrivals), time.monotonic()
+        run_for(8)
+        calls, took_s = len(server.arrivals) - start, time.monotonic() - at
+    for window_s in (1.0, 5.0):
+        # lost time of up to 0.2 s may be made up for
+        assert fullest(server.arrivals, window_s) <= 20 * (window_s + 0.2) + 1
+    assert calls >= 0.95 * 20 * took_s, f"{calls} calls in {took_s:.2f} s"
+
+
+@pytest.mark.slow
+def test_no_minute_has_more_calls_than_allowed(broker):
+    with (
+        Server(0.05) as server,
+        callers(broker, server, '{"resource":"provider:p","per_minute":900,"concurrent":6}', threads=2),
+    ):
+        until(lambda: len(server.arrivals) > 1100, 120)
+    assert 0.95 * 900 <= fullest(server.arrivals, 60.0) <= 900
+
+
+def test_the_fleets_own_limit_only_lowers_what_an_eval_allows(broker):
+    client = connect(broker.url)
+    book = LimitBook(client)
+    book.set_cap(Rate("provider:p", concurrent=3))
+    book.set_cap(Rate("provider:q", concurrent=3))
+    one = FleetLimiter(client, ttl_s=2)
+    came: list[str] = []
+    for number in range(6):
+        one.ask(Ask(f"p{number}", (Rate("provider:p", concurrent=5),)), lambda number=number: came.append(f"p{number}"))
+        one.ask(Ask(f"q{number}", (Rate("provider:q", concurrent=2),)), lambda number=number: came.append(f"q{number}"))
+    until(lambda: len(came) >= 5)
+    run_for(0.3)
+    assert sorted(came) == ["p0", "p1", "p2", "q0", "q1"]
+    seen = {found.resource: (found.running, found.waiting, found.cap.concurrent) for found in book.in_use()}
+    assert seen == {"provider:p": (3, 3, 3), "provider:q": (2, 4, 3)}
+    book.set_cap(Rate("provider:p"))
+    one.release("q0")
+    until(lambda: len(came) >= 8)
+    assert sorted(came) == ["p0", "p1", "p2", "p3", "p4", "q0", "q1", "q2"]
+    one.close()
+    client.close()
+
+
+def test_calls_under_way_are_counted_again_after_a_wipe_and_those_that_wait_get_their_turn(broker):
+    client = connect(broker.url)
+    one, two = FleetLimiter(client, ttl_s=2), FleetLimiter(client, ttl_s=2)
+    rate = Rate("provider:p", concurrent=1)
+    came: list[str] = []
+    one.ask(Ask("a", (rate,)), lambda: came.append("a"))
+    until(lambda: came == ["a"])
+    two.ask(Ask("b", (rate,)), lambda: came.append("b"))
+    client.flushall()
+    run_for(1.5)
+    assert came == ["a"]
+    one.release("a")
+    until(lambda: came == ["a", "b"])
+    one.close()
+    two.close()
+    client.close()
+
+
+def test_nothing_starts_while_the_broker_is_away(broker):
+    client = connect(broker.url, answer_s=2)
+    one = FleetLimiter(client, ttl_s=2)
+    rate = Rate("provider:p", concurrent=1)
+    came: list[str] = []
+    one.ask(Ask("a", (rate,)), lambda: came.append("a"))
+    until(lambda: came == ["a"])
+    broker.kill()
+    one.release("a")
+    one.ask(Ask("b", (rate,)), lambda: came.append("b"))
+    run_for(1)
+    assert came == ["a"]
+    broker.start()
+    until(lambda: came == ["a", "b"])
+    one.close()
+    client.close()
