@@ -19,10 +19,10 @@ from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.progress import Progress
 from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
-from mst.errors import GraderError, UsageError
+from mst.errors import GraderError, SecretMissing, UsageError
 from mst.model.shard import Work
 from mst.runs.folder import RunFolder
-from mst.runs.inputs import grade_inputs
+from mst.runs.inputs import GradeInputs, grade_inputs
 from mst.runs.locate import regrades_of
 from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import refuse_too_many
@@ -58,7 +58,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
         inputs = grade_inputs(source.run(), source, asked.config, Path(scratch))
         for note in inputs.notes:
             click.echo(f"mst: {note}", err=True)
-        secrets = secrets_for(inputs.plan, inputs.cases, "grade", asked.secrets_file, local=kind.reads_environment)
+        secrets, lacking = _secrets(inputs, asked, local=kind.reads_environment)
         request = GradeRequest(
             source=source,
             inputs=inputs,
@@ -66,6 +66,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             shards=shards,
             secrets=secrets,
             secret_names=names_needed(inputs.plan, inputs.cases, "grade"),
+            lacking=lacking,
             variants=[variant.name for variant in inputs.plan.variants],
         )
         context = RunnerContext(
@@ -83,6 +84,16 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
         click.echo(f"mst: {folder.run_id}: every grader has given its verdict; nothing to do", err=True)
         return 0
     return finish(graded.folder, fail_on=fail_on, as_json=as_json, interrupted=cancel.is_set(), refused=graded.refused)
+
+
+def _secrets(inputs: GradeInputs, asked: Asked, *, local: bool) -> tuple[Mapping[str, str], SecretMissing | None]:
+    """Values of secrets; when attaching without a file, the error for what may turn out to be needed instead."""
+    try:
+        return secrets_for(inputs.plan, inputs.cases, "grade", asked.secrets_file, local=local), None
+    except SecretMissing as missing:
+        if asked.mode != "attach" or asked.secrets_file is not None:
+            raise
+        return {}, missing
 
 
 def _grade(request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Cancel, mode: Mode) -> Graded | None:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from mst import __version__
 from mst.config.settings import Settings
-from mst.errors import BrokerError, ObjectMissing, UsageError
+from mst.errors import BrokerError, ObjectMissing, SecretMissing, UsageError
 from mst.fleet.adoption import bring_manifest
 from mst.fleet.app import make_app
 from mst.fleet.broker_check import check_broker
@@ -161,7 +161,14 @@ class CeleryRunner:
 
     def _secrets(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Mapping[str, str]:
         names = sorted({name for spec in shards for name in spec.secrets})
-        return events.tokens(shards[0].index, names) if names else {}
+        values = events.tokens(shards[0].index, names) if names else {}
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise SecretMissing(
+                f"the secrets {', '.join(missing)} must be sealed for the workers: "
+                f"go on with 'mst attach {shards[0].run_id} --secrets-file FILE'"
+            )
+        return values
 
     def _desk(self) -> Desk:
         ttl_s = self._options.lease_ttl_s

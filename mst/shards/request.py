@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mst.errors import SecretMissing
 from mst.grade.comparing import pair_digests
 from mst.grade.contract import Grader, GradingSource, Pair
 from mst.grade.names import graders_for, pairwise_for
@@ -30,6 +31,7 @@ class GradeRequest:
         runner_name: as given to `--runner`; `local` grades in this process.
         shards: how many.
         secrets: values that graders may get, by name.
+        lacking: the error for secrets without a value; raised only when something must be graded or sent with them.
         selection: how the grading is narrowed, if it is.
         case_ids: the cases to grade when narrowed.
         variants: names in the plan's order.
@@ -41,6 +43,7 @@ class GradeRequest:
     shards: int = 1
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     secret_names: Sequence[str] = ()
+    lacking: SecretMissing | None = None
     selection: Selection | None = None
     variants: Sequence[str] = ()
 

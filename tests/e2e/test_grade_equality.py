@@ -1,13 +1,16 @@
 """One stored run, graded in every place: the same regrade, also when a worker dies in the middle."""
 
+import os
 import shutil
 
+import psutil
 import pytest
 
 from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
-from mst.testing.commandline import run_mst
+from mst.testing.commandline import ended, run_mst, start_mst, until
 from mst.testing.equality import differences
+from mst.testing.fleet import alive
 from mst.testing.sample_eval import BROKEN_CASE, answers, calls, write_sample_eval
 
 RUNNERS = [
@@ -87,6 +90,34 @@ def test_a_worker_killed_in_the_middle_changes_nothing(stored, runner):
     machines = RunFolder(there).run().grading.runner.machines
     last = [max(int(attempt.partition("-")[0]) for attempt in machine.attempts) for machine in machines]
     assert sorted(last) == [1, 1, 2]
+
+
+@pytest.mark.server
+def test_a_celery_worker_killed_whole_changes_nothing(stored):
+    for name in ("calls", "waiting"):
+        (stored.marks / name).unlink(missing_ok=True)
+    (stored.marks / "wait-reader-c1").touch()
+    os.mkfifo(stored.marks / "go")
+    running = start_mst("grade", stored.run, "--runner", "celery", "--runner-option", "shards=3", cwd=stored.home)
+    judge = psutil.Process(int(until(lambda: reads(stored.marks / "waiting"), "a judge waits")))
+    shard_worker = judge.parent()
+    celery_worker = shard_worker.parent()
+    assert "worker" in celery_worker.cmdline()
+    celery_worker.kill()
+    until(lambda: not any(alive(one) for one in (judge, shard_worker)), "what it ran ends too")
+    said = ended(running)
+    assert said.code == 3, said.err
+    there = regrades_of(RunFolder(stored.run))[-1].path
+    assert differences(stored.here, there) == []
+    asked = calls(stored.marks)
+    assert max(asked.values()) == 2
+    # the killed worker had one unit in flight, of one answer or of a pair
+    [killed] = {key.split()[2] for key, times in asked.items() if times > 1}
+    assert killed in {answer for key, answer in answers(stored.run).items() if "/c1/" in key}
+
+
+def reads(path):
+    return path.read_text() if path.exists() else ""
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

@@ -113,8 +113,16 @@ def test_a_second_interrupt_leaves_at_once(eval_, runner):
     until(lambda: not any(alive(one) for one in family), "nothing of it is left")
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_a_coordinator_killed_in_the_middle_is_finished_by_resume(eval_, whole, runner):
+@pytest.mark.parametrize(
+    ("runner", "how"),
+    [
+        pytest.param(LOCAL, "resume", id="local"),
+        pytest.param(PROCESS, "resume", id="process"),
+        pytest.param(CELERY, "resume", id="celery", marks=pytest.mark.server),
+        pytest.param(CELERY, "attach", id="celery-attach", marks=pytest.mark.server),
+    ],
+)
+def test_a_coordinator_killed_in_the_middle_is_finished_by_resume(eval_, whole, runner, how):
     process = eval_.grade_until_it_waits(*runner)
     judge = psutil.Process(eval_.judge)
     family = [judge, *psutil.Process(process.pid).children(recursive=True)]
@@ -125,7 +133,11 @@ def test_a_coordinator_killed_in_the_middle_is_finished_by_resume(eval_, whole, 
         judge.kill()
     until(lambda: not any(alive(one) for one in family), "no worker or judge goes on")
     regrade = eval_.newest()
-    eval_.resume(regrade, *runner)
+    if how == "attach":
+        said = run_mst("attach", regrade.run_id.partition("-")[2], cwd=eval_.home)
+        assert said.code == 3, said.err
+    else:
+        eval_.resume(regrade, *runner)
     # each shard had at most one unit in flight
     assert len({tuple(key.split()[2:]) for key in asked_twice(eval_.marks)}) <= (1 if runner == LOCAL else 2)
     assert differences(whole, regrade.path) == []
