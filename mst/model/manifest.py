@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
 
 from mst.model.base import Document, Model, RelativePath
 from mst.model.keys import RunId
@@ -65,16 +65,9 @@ class PackHeader(Document):
     files: Size
 
 
-def check_pack_path(value: str) -> str:
-    """A path as `RelativePath` has it, checked in a way that a hundred thousand of them can bear.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    parts = value.split("/")
-    if "" in parts or "." in parts or ".." in parts or "\\" in value or "\0" in value:
-        raise ValueError(f"{value!r} is not a plain relative path")
-    return value
+_PART = r"(?:[^/\\\x00.][^/\\\x00]*|\.[^/\\\x00.][^/\\\x00]*|\.\.[^/\\\x00]+)"
+PackPath = Annotated[str, StringConstraints(pattern=rf"^{_PART}(?:/{_PART})*$")]
+"""What `RelativePath` allows, as a pattern: checked a hundred thousand times in one fetch."""
 
 
 class PackEntry(Model):
@@ -82,19 +75,13 @@ class PackEntry(Model):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    path: Annotated[str, AfterValidator(check_pack_path)]
+    path: PackPath
     size: Size
     sha256: Sha256
     offset: Size
     length: Size
     """Bytes in the pack; in this version the same as `size`."""
     executable: bool = False
-
-    @model_validator(mode="after")
-    def _is_stored_as_it_is(self) -> Self:
-        if self.length != self.size:
-            raise ValueError("length and size differ")
-        return self
 
 
 class SourceRun(Model):

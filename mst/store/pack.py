@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from mst.errors import CorruptFile
-from mst.model.manifest import Pack, PackEntry, PackHeader, check_pack_path
+from mst.model.manifest import Pack, PackEntry, PackHeader
 
 SMALL_BYTES = 1024 * 1024
 """Files up to this size go into packs."""
@@ -26,6 +26,8 @@ EARLY_PACKS = 32
 PACK_FILES = 8192
 INDEX_MAX_BYTES = 16 * 1024 * 1024
 RANGE_BYTES = 4 * 1024 * 1024
+RANGE_FILES = 2048
+"""Tiny files: what is known of each takes more memory than its bytes."""
 GAP_BYTES = 256 * 1024
 """Unused bytes between two files that are read rather than split into two requests."""
 
@@ -72,7 +74,7 @@ class Packer:
             ValueError: the path is not plain and relative, or not Unicode.
         """
         # A name that no reader accepts is never written.
-        line_of = functools.partial(_line, json.dumps(check_pack_path(path), ensure_ascii=False).encode())
+        line_of = functools.partial(_line, json.dumps(check_path(path), ensure_ascii=False).encode())
         known = self._offsets.get(sha256)
         full = None
         if self._lines and (self._over(len(data) if known is None else 0) or len(self._lines) >= PACK_FILES):
@@ -144,6 +146,18 @@ class PackIndex:
         return data, pack
 
 
+def check_path(path: str) -> str:
+    """A path that `PackEntry` accepts.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    parts = path.split("/")
+    if "" in parts or "." in parts or ".." in parts or "\\" in path or "\0" in path:
+        raise ValueError(f"{path!r} is not a plain relative path")
+    return path
+
+
 def index_line(entry: PackEntry) -> bytes:
     """An entry as a line of an index."""
     path = json.dumps(entry.path, ensure_ascii=False).encode()
@@ -184,9 +198,10 @@ def _entries(index: bytes, start: int, header: PackHeader, place: str) -> Iterat
         try:
             entry = PackEntry.model_validate_json(index[start:end])
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise CorruptFile(f"{place}, line {number + 1}: {fault}") from error
+            raise CorruptFile(f"{place}, line {number + 1}: {_fault(error)}") from error
         here = (entry.offset, entry.path)
+        if entry.length != entry.size:
+            raise CorruptFile(f"{place}, line {number + 1}: length and size differ")
         if here <= before or entry.offset + entry.length > header.pack_size:
             raise CorruptFile(f"{place}, line {number + 1}: out of order, or outside the pack")
         yield entry
@@ -195,16 +210,22 @@ def _entries(index: bytes, start: int, header: PackHeader, place: str) -> Iterat
         raise CorruptFile(f"{place}: lists {number} files instead of {header.files}")
 
 
+def _fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return "path is not a plain relative path" if first["loc"] == ("path",) else first["msg"]
+
+
 def windows(entries: Iterable[PackEntry], *, range_bytes: int = RANGE_BYTES) -> Iterator[Window]:
     """Entries in order of offset, grouped into ranges that are read at once.
 
-    A range has at most `range_bytes`, or one file. Small gaps between files are read over.
+    A range has at most `range_bytes`, or one file, and `RANGE_FILES` files. Small gaps between files are read over.
     """
     group: list[PackEntry] = []
     start = end = 0
     for entry in entries:
         stop = entry.offset + entry.length
-        if group and (stop - start > range_bytes or entry.offset - end > GAP_BYTES):
+        over = stop - start > range_bytes or len(group) == RANGE_FILES
+        if group and (over or entry.offset - end > GAP_BYTES):
             yield Window(start, end - start, tuple(group))
             group = []
         if not group:

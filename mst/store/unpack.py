@@ -11,7 +11,7 @@ from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError
 from mst.model.manifest import Pack, PackEntry
 from mst.store.contract import Store
 from mst.store.listing import Listing, read_pack_index
-from mst.store.pack import windows
+from mst.store.pack import Window, windows
 
 Wanted = Callable[[str], bool]
 """Whether the file with this path is to be read."""
@@ -19,7 +19,7 @@ Wanted = Callable[[str], bool]
 
 def read_pack(
     store: Store, listing: Listing, pack: Pack, wanted: Wanted | None = None
-) -> Iterator[tuple[PackEntry, bytes]]:
+) -> Iterator[tuple[PackEntry, memoryview]]:
     """The files of a listed pack with their bytes, checked. Memory: one range and the index.
 
     Raises:
@@ -35,20 +35,25 @@ def read_pack(
     if wanted is not None:
         entries = (entry for entry in entries if wanted(entry.path))
     for window in windows(entries):
-        try:
-            data = memoryview(store.get_range(key, window.start, window.length))
-        except ObjectMissing as error:
-            raise _gone(store, key, pack) from error
-        for entry in window.entries:
-            start = entry.offset - window.start
-            content = bytes(data[start : start + entry.length])
-            found = hashlib.sha256(content).hexdigest()
-            if found != entry.sha256:
-                raise DigestMismatch(
-                    f"{store.uri}: the object {key} is corrupt: bytes {entry.offset} to {entry.offset + entry.length}"
-                    f" have SHA-256 {found}, {entry.sha256} was stored ({entry.path})"
-                )
-            yield entry, content
+        yield from _read_window(store, key, pack, window)
+
+
+def _read_window(store: Store, key: str, pack: Pack, window: Window) -> Iterator[tuple[PackEntry, memoryview]]:
+    """A function of its own, so that a range is gone before the next one is asked for."""
+    try:
+        data = memoryview(store.get_range(key, window.start, window.length))
+    except ObjectMissing as error:
+        raise _gone(store, key, pack) from error
+    for entry in window.entries:
+        start = entry.offset - window.start
+        content = data[start : start + entry.length]
+        found = hashlib.sha256(content).hexdigest()
+        if found != entry.sha256:
+            raise DigestMismatch(
+                f"{store.uri}: the object {key} is corrupt: bytes {entry.offset} to {entry.offset + entry.length}"
+                f" have SHA-256 {found}, {entry.sha256} was stored ({entry.path})"
+            )
+        yield entry, content
 
 
 def read_file(store: Store, listing: Listing, path: str) -> bytes | None:
@@ -63,7 +68,7 @@ def read_file(store: Store, listing: Listing, path: str) -> bytes | None:
     for pack in listing.packs:
         if pack.first <= path <= pack.last:
             for _, content in read_pack(store, listing, pack, lambda name: name == path):
-                return content
+                return bytes(content)
     return None
 
 
@@ -86,9 +91,11 @@ def unpack(store: Store, listing: Listing, pack: Pack, folder: Path, wanted: Wan
             raise StoreError(
                 f"cannot write {path}: {error.strerror or error}; free some space or fetch elsewhere"
             ) from error
+        # It would keep its whole range in memory while the next one comes.
+        del content
 
 
-def write_new(path: str, content: bytes, *, executable: bool) -> None:
+def write_new(path: str, content: bytes | memoryview, *, executable: bool) -> None:
     """Make a file, and its folder if that is missing.
 
     Raises:
@@ -102,9 +109,9 @@ def write_new(path: str, content: bytes, *, executable: bool) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - plain strings, once per file
         handle = os.open(path, flags, mode)
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(handle, view) :]
+        done = os.write(handle, content)
+        while done < len(content):
+            done += os.write(handle, memoryview(content)[done:])
     finally:
         os.close(handle)
 

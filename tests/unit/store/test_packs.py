@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from mst.errors import CorruptFile, DigestMismatch, FormatError, StoreError
 from mst.model.manifest import PackEntry
@@ -16,7 +17,7 @@ from mst.store.fetch import fetch_run, fetch_source
 from mst.store.find import read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing, read_pack_index
-from mst.store.pack import GAP_BYTES, Packer, read_index, windows
+from mst.store.pack import GAP_BYTES, Packer, check_path, read_index, windows
 from mst.store.publish import push_run
 from mst.store.unpack import read_file, read_pack
 
@@ -395,3 +396,18 @@ def test_facts_alone_make_a_new_generation(store, push, run_dir, facts, sent):
     second = push(run_dir)
     assert (second.generation, second.complete) == (2, True)
     assert sent == [KEYS.manifest(2)]
+
+
+PATHS = st.text(st.sampled_from("./\\\0a\nä"), max_size=8)
+
+
+@given(PATHS)
+def test_what_is_written_is_what_readers_accept(path):
+    line = {"path": path, "size": 0, "sha256": "0" * 64, "offset": 0, "length": 0}
+    try:
+        check_path(path)
+    except ValueError:
+        with pytest.raises(ValidationError):
+            PackEntry.model_validate(line)
+    else:
+        assert PackEntry.model_validate(line).path == path
