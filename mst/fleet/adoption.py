@@ -117,16 +117,23 @@ def bring(store: Store, adopted: Mapping[UnitKey, Adopted], results: Path) -> No
         write_atomic(results / one.files[0].path, one.data)
 
 
-def bring_manifest(store: Store, manifest: ShardManifest, results: Path) -> None:
+def bring_manifest(store: Store, manifest: ShardManifest, results: Path) -> list[str]:
     """Fetch everything that a shard's manifest lists into a results folder, every byte checked.
 
-    Raises:
-        DigestMismatch: naming the object.
-        ObjectMissing: naming the key.
+    Returns:
+        What could not be had, since its object is gone or holds other bytes; each names its object. Its units count as
+        missing, so that a resume can do them again.
     """
+
+    def fetch(file: ManifestFile) -> str | None:
+        try:
+            fetch_file(store, file, results)
+        except (DigestMismatch, ObjectMissing) as error:
+            return str(error)
+        return None
+
     with ThreadPoolExecutor(THREADS, thread_name_prefix="mst-fetch") as pool:
-        for _ in pool.map(lambda file: fetch_file(store, file, results), manifest.files):
-            pass
+        return [fault for fault in pool.map(fetch, manifest.files) if fault is not None]
 
 
 def fetch_file(store: Store, file: ManifestFile, results: Path) -> None:
@@ -144,5 +151,5 @@ def fetch_file(store: Store, file: ManifestFile, results: Path) -> None:
     found = store.get_to(file.object, temporary)
     if (found.size, found.sha256) != (file.size, file.sha256):
         temporary.unlink()
-        raise DigestMismatch(f"{store.uri}: {file.object}: its bytes are not those that the manifest lists")
+        raise DigestMismatch(f"bytes are not those that the manifest lists: {store.uri}/{file.object}")
     temporary.replace(target)

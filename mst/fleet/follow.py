@@ -148,8 +148,10 @@ class Follower:
         return [self._outcome(spec, manifests[spec.index]) for spec in self.shards]
 
     def _outcome(self, spec: ShardSpec, manifest: ShardManifest) -> ShardOutcome:
-        bring_manifest(self.store, manifest, spec.results)
-        return outcome_of(spec, manifest, self._why(spec.index))
+        faults = bring_manifest(self.store, manifest, spec.results)
+        if faults:
+            self.events.state(ShardState(shard=spec.index, state="failed", reason=faults[0]))
+        return outcome_of(spec, manifest, ("lost", faults[0]) if faults else self._why(spec.index))
 
     def _why(self, index: int) -> tuple[LossReason, str]:
         entry = self._ended.get(index)

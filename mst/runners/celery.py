@@ -256,6 +256,7 @@ class CeleryRunner:
     def _closed(self, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
         manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")
         for spec in shards:
+            # what could not be had is missing from the outcome
             bring_manifest(self._store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
         return [outcome_of(spec, manifests[spec.index], ("lost", "its dispatch was closed")) for spec in shards]
@@ -278,6 +279,7 @@ class CeleryRunner:
             self._stop_workers(record, object_uri(self._store, keys.folder))
         manifests = close_dispatch(self._store, keys, shards, "resumed")
         for spec in shards:
+            # what could not be had is graded again
             bring_manifest(self._store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
 
