@@ -142,7 +142,7 @@ class Attempt:
         archive = folder / "bundle.tar.zst"
         found = self._host.store.get_to(key_of(self._host.store, envelope.bundle_uri), archive)
         if found.sha256 != envelope.bundle_sha256:
-            raise DigestMismatch(f"{envelope.bundle_uri}: its bytes are not those that the envelope names")
+            raise DigestMismatch(f"the bundle's bytes are not those that the envelope names: {envelope.bundle_uri}")
         unpack(archive, folder / "bundle", self._host.caps)
         archive.unlink()
         bundle = Bundle(folder / "bundle")
