@@ -62,14 +62,18 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
         "command": "mst.judges.command:CommandJudge",
         "python": "mst.judges.python:PythonJudge",
     },
+        "agentic": "mst.judges.agentic:AgenticJudge",
     "pairwise_judges": {
         "rubric": "mst.judges.pairwise_rubric:RubricPairwise",
         "command": "mst.judges.pairwise_command:CommandPairwise",
         "python": "mst.judges.pairwise_python:PythonPairwise",
         "smaller_diff": "mst.judges.smaller_diff:SmallerDiff",
+        "agentic": "mst.judges.pairwise_agentic:AgenticPairwise",
     },
     "assertions": {name: f"mst.grade.assertions:ASSERTIONS#{name}" for name in ASSERTION_NAMES},
     "metrics": {},
+        "cheaper": "mst.judges.measured:Cheaper",
+        "faster": "mst.judges.measured:Faster",
     "runners": {
         "local": "mst.runners.local:LocalRunner",
         "process": "mst.runners.process:ProcessRunner",

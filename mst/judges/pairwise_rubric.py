@@ -10,7 +10,7 @@ from pydantic import Field, create_model, field_validator
 from mst.errors import GraderError
 from mst.judges.contract import Choice, JudgeContext, Subject
 from mst.judges.endpoints import secret_names
-from mst.judges.options import parse_options
+from mst.judges.options import Options, parse_options
 from mst.judges.program import need_secrets
 from mst.judges.prompts import PROMPT_HASH, pair_prompt
 from mst.judges.rubric import ModelAnswer, RubricOptions, checked, open_models, schema_of
@@ -22,8 +22,8 @@ from mst.model.case import GraderSpec
 Name = Annotated[str, Field(min_length=1, max_length=60)]
 
 
-class PairwiseRubricOptions(RubricOptions):
-    """Options of the pairwise `rubric`."""
+class Dimensions(Options):
+    """What pairwise judges that compare aspect by aspect have in common."""
 
     dimensions: dict[Name, str] = Field(default={}, max_length=10)
     """Aspects to compare one by one: a list of names, or names with what each means."""
@@ -32,6 +32,10 @@ class PairwiseRubricOptions(RubricOptions):
     @classmethod
     def _bare_names(cls, value: Any) -> Any:
         return dict.fromkeys(value, "") if isinstance(value, list) else value
+
+
+class PairwiseRubricOptions(RubricOptions, Dimensions):
+    """Options of the pairwise `rubric`."""
 
 
 class PairAnswer(ModelAnswer):

@@ -6,6 +6,7 @@ import re
 from typing import ClassVar
 
 from mst.judges.contract import Choice, JudgeContext, Subject
+from mst.judges.measured import by_passing
 from mst.judges.options import NoOptions, parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
@@ -38,11 +39,8 @@ class SmallerDiff:
         candidate_first: bool,
     ) -> Choice:
         """Compare the diffs that are in the records."""
-        if baseline.passed is False and candidate.passed is False:
-            return Choice(preference="tie", reasoning="neither passes")
-        if baseline.passed is not None and candidate.passed is not None and baseline.passed != candidate.passed:
-            winner: Side = "candidate" if candidate.passed else "baseline"
-            return Choice(preference=winner, reasoning=f"only the {winner} passes")
+        if (decided := by_passing(baseline, candidate)) is not None:
+            return decided
         if baseline.record.diff is None or candidate.record.diff is None:
             return Choice(skipped=True, reasoning="a side has no diff: it had no workspace")
         lines = {"baseline": changed_lines(baseline.record.diff), "candidate": changed_lines(candidate.record.diff)}

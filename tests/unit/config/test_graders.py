@@ -76,7 +76,7 @@ def test_pairwise_judges_may_switch_the_second_order_off(eval_):
             "judges: [{name: s, command: {argv: [x]}, threshold: 2}]",
             "judges[0].threshold: should be less than or equal to 1",
         ),
-        ("judges: [{name: s}]", "judges[0]: names no judge: one of rubric, command, python"),
+        ("judges: [{name: s}]", "judges[0]: names no judge: one of rubric, agentic"),
         ("judges: [{name: s, smaller_diff: {}}]", "'smaller_diff' is a pairwise judge, not a judge"),
         ("pairwise_judges: [{name: s, contains_text: a}]", "'contains_text' is an assertion, not a pairwise judge"),
         ("judges: [{a: {}, b: {}}]", "judges[0]: one grader for each entry, not 2: 'a', 'b'"),
