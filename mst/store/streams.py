@@ -30,6 +30,16 @@ def file_size(path: Path) -> int:
         return path.stat().st_size
 
 
+def read_small(path: Path) -> bytes:
+    """A small local file's bytes.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    with _local("read", path):
+        return path.read_bytes()
+
+
 def digest_file(path: Path) -> Digested:
     """Size and digest of a file, read once.
 

@@ -1,0 +1,266 @@
+"""Units reach the store singly when slow and together when fast, and whoever takes over finds every stored one."""
+
+import hashlib
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError
+from mst.model.manifest import ShardManifest
+from mst.store.layout import RunKeys
+from mst.store.memory import MemoryStore
+from mst.store.sink import UnitFiles, UnitSink
+from mst.store.units import StoredUnits, fetch_shard
+
+from .conftest import RUN, sha
+
+SHARD = RunKeys("e", RUN).dispatch("d1").shard(3)
+
+
+class Watched(MemoryStore):
+    """Remembers when what was written, and can be made to wait or to fail."""
+
+    def __init__(self):
+        super().__init__("units")
+        self.puts, self.gate, self.broken = [], threading.Event(), None
+        self.gate.set()
+
+    def put(self, key, data, *, sha256=None):
+        self.gate.wait(10)
+        if self.broken is not None:
+            raise self.broken
+        super().put(key, data, sha256=sha256)
+        self.puts.append((time.monotonic(), key))
+
+
+@pytest.fixture
+def watched():
+    return Watched()
+
+
+def unit(folder, number, *, size=20, artifacts=()):
+    own = folder / f"unit-{number}.json"
+    own.write_bytes(f"{number}:".encode().ljust(size, b"."))
+    beside = []
+    for content in artifacts:
+        path = folder / sha(content)
+        if not path.exists():
+            path.write_bytes(content)
+        beside.append(path)
+    return UnitFiles(str(number), own, beside)
+
+
+def manifest_of(sink, **more):
+    facts = {"eval_name": "e", "run_id": RUN, "dispatch": "d1", "shard": 3, "bundle_digest": "0" * 64, "author": "1-a"}
+    created = datetime(2026, 1, 2, tzinfo=UTC)
+    lists = {"files": list(sink.files.values()), "packs": sink.packs}
+    return ShardManifest(**facts, created_at=created, complete=True, **(lists | more))
+
+
+def wait_for(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.005)
+
+
+def test_a_unit_alone_is_an_object_at_once(watched, tmp_path):
+    stored = []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=30) as sink:
+        sink.take(unit(tmp_path, 1))
+        wait_for(lambda: stored == ["1"])
+    assert [key for _, key in watched.puts] == [SHARD.unit("1-a", "unit-1.json")]
+    assert sink.packs == []
+
+
+def test_a_unit_is_stored_within_the_spacing(watched, tmp_path):
+    stored = []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=0.2) as sink:
+        for number in range(3):
+            before = time.monotonic()
+            sink.take(unit(tmp_path, number))
+            wait_for(lambda number=number: str(number) in stored)
+            assert time.monotonic() - before < 2
+    assert len(watched.puts) == 3
+
+
+def test_units_that_end_together_go_as_one_pack(watched, tmp_path):
+    stored = []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=30) as sink:
+        sink.take(unit(tmp_path, 0))
+        wait_for(lambda: stored == ["0"])
+        for number in range(1, 501):
+            sink.take(unit(tmp_path, number))
+    assert sorted(map(int, stored)) == list(range(501))
+    assert len(watched.puts) == 3
+    assert [pack.files for pack in sink.packs] == [500]
+
+
+def test_a_full_pack_does_not_wait(watched, tmp_path):
+    stored = []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=3600) as sink:
+        sink.take(unit(tmp_path, 0))
+        wait_for(lambda: stored)
+        for number in range(1, 6):
+            sink.take(unit(tmp_path, number, size=900_000))
+        wait_for(lambda: len(stored) >= 4)
+
+
+def test_what_lies_beside_a_unit_is_stored_before_it(watched, tmp_path):
+    large = b"L" * 1_200_000
+    with UnitSink(watched, SHARD, "1-a", stored=lambda _: None, spacing_s=0) as sink:
+        sink.take(unit(tmp_path, 1, artifacts=[b"small", large]))
+    keys = [key.rpartition("/")[2] for _, key in watched.puts]
+    assert keys == [sha(large), sha(b"small"), "unit-1.json"]
+
+
+def test_a_shared_file_is_sent_once_and_first(watched, tmp_path):
+    large, stored = b"L" * 1_200_000, []
+    watched.gate.clear()
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=0) as sink:
+        sink.take(unit(tmp_path, 1, artifacts=[large]))
+        wait_for(lambda: sink._open)
+        sink.take(unit(tmp_path, 2, artifacts=[large]))
+        wait_for(lambda: len(sink._open) == 2)
+        assert stored == []
+        watched.gate.set()
+    keys = [key.rpartition("/")[2] for _, key in watched.puts]
+    assert keys.count(sha(large)) == 1
+    assert keys[0] == sha(large)
+    assert sorted(stored) == ["1", "2"]
+
+
+def test_a_store_that_fails_ends_it_and_tells_of_nothing(watched, tmp_path):
+    stored = []
+    watched.broken = StoreError("no")
+    sink = UnitSink(watched, SHARD, "1-a", stored=stored.extend)
+    with sink:
+        sink.take(unit(tmp_path, 1))
+        wait_for(lambda: sink.error is not None)
+        with pytest.raises(StoreError, match="no"):
+            sink.take(unit(tmp_path, 2))
+    assert stored == []
+
+
+def test_an_abandoned_shard_sends_nothing_more(watched, tmp_path):
+    stored = []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=3600) as sink:
+        sink.take(unit(tmp_path, 0))
+        wait_for(lambda: stored)
+        sink.take(unit(tmp_path, 1))
+        sink.abandon()
+    assert stored == ["0"]
+
+
+def send(store, folder, count, attempt="1-a", **more):
+    folder.mkdir(exist_ok=True)
+    with UnitSink(store, SHARD, attempt, stored=lambda _: None, spacing_s=30) as sink:
+        for number in range(count):
+            sink.take(unit(folder, number, **more))
+    return sink
+
+
+def test_a_takeover_finds_and_reads_all_of_them(watched, tmp_path):
+    send(watched, tmp_path, 40, artifacts=[b"shared"])
+    found = StoredUnits(watched, SHARD, "1-a")
+    assert found.names == {sha(b"shared"), *(f"unit-{number}.json" for number in range(40))}
+    for number in range(40):
+        entry, data = found.read(f"unit-{number}.json")
+        assert data == (tmp_path / f"unit-{number}.json").read_bytes()
+        assert (entry.path, entry.sha256) == (f"units/unit-{number}.json", sha(data))
+    with pytest.raises(ObjectMissing):
+        found.read("unit-40.json")
+
+
+@pytest.mark.parametrize("damage", ["index", "pack"])
+def test_units_of_a_pack_that_was_never_finished_are_passed_over(watched, tmp_path, damage):
+    sink = send(watched, tmp_path, 40)
+    whole = StoredUnits(watched, SHARD, "1-a").names
+    pack = sink.packs[0]
+    watched.delete(pack.index_object if damage == "index" else pack.object)
+    left = StoredUnits(watched, SHARD, "1-a").names
+    assert left < whole
+    assert len(whole - left) == pack.files
+
+
+def test_a_cut_index_is_passed_over(watched, tmp_path):
+    sink = send(watched, tmp_path, 40)
+    key = sink.packs[0].index_object
+    watched.put(key, watched.get(key)[:-10])
+    assert len(StoredUnits(watched, SHARD, "1-a").names) == 40 - sink.packs[0].files
+
+
+def test_a_shard_of_several_attempts_comes_back(watched, tmp_path):
+    send(watched, tmp_path / "one", 30)
+    first = StoredUnits(watched, SHARD, "1-a")
+    second = send(watched, tmp_path / "two", 3, attempt="2-b", size=50)
+    mine = {path.rpartition("/")[2] for path in second.files} | {
+        f"unit-{number}.json" for number in range(3) if f"units/unit-{number}.json" not in second.files
+    }
+    theirs = first.names - mine
+    packs = first.listed(theirs, into=SHARD.attempt("2-b"))
+    singles = [first.read(name)[0] for name in sorted(theirs) if f"units/{name}" not in packed_paths(watched, packs)]
+    manifest = manifest_of(second, files=[*second.files.values(), *singles], packs=[*second.packs, *packs])
+    fetch_shard(watched, manifest, tmp_path / "got")
+    got = {path.name: path.stat().st_size for path in (tmp_path / "got/units").iterdir()}
+    assert got == {f"unit-{number}.json": 50 if number < 3 else 20 for number in range(30)}
+
+
+def packed_paths(store, packs):
+    from mst.store.pack import read_index
+
+    return {
+        entry.path
+        for pack in packs
+        for entry in read_index(store.get(pack.index_object), "x", pack=pack.sha256, pack_size=pack.size)
+    }
+
+
+def test_a_wrong_byte_of_a_shard_is_named(watched, tmp_path):
+    sink = send(watched, tmp_path, 40)
+    key = sink.packs[0].object
+    data = bytearray(watched.get(key))
+    data[30] ^= 1
+    watched.put(key, bytes(data))
+    with pytest.raises(DigestMismatch, match=key):
+        fetch_shard(watched, manifest_of(sink), tmp_path / "got")
+
+
+def test_a_fetched_shard_keeps_what_is_there(watched, tmp_path):
+    sink = send(watched, tmp_path, 10)
+    target = tmp_path / "got/units/unit-7.json"
+    target.parent.mkdir(parents=True)
+    target.write_bytes(b"x" * 20)
+    fetch_shard(watched, manifest_of(sink), tmp_path / "got")
+    assert target.read_bytes() == b"x" * 20
+    assert len(list(target.parent.iterdir())) == 10
+
+
+@settings(deadline=None, max_examples=25)
+@given(sizes=st.lists(st.sampled_from([1, 300, 1_100_000]), max_size=12), shared=st.lists(st.booleans(), min_size=12))
+def test_every_unit_comes_back(tmp_path_factory, sizes, shared):
+    folder, store, stored = tmp_path_factory.mktemp("units"), Watched(), []
+    with UnitSink(store, SHARD, "1-a", stored=stored.extend, spacing_s=0.001) as sink:
+        for number, size in enumerate(sizes):
+            beside = [b"s" * 1_100_000, b"both"] if shared[number] else []
+            sink.take(unit(folder, number, size=size, artifacts=beside))
+    assert sorted(map(int, stored)) == list(range(len(sizes)))
+    fetch_shard(store, manifest_of(sink), folder / "got")
+    got = {path.name: sha(path.read_bytes()) for path in (folder / "got").rglob("*") if path.is_file()}
+    assert got == {path.name: sha(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
+    found = StoredUnits(store, SHARD, "1-a")
+    assert found.names == set(got)
+    assert {name: hashlib.sha256(found.read(name)[1]).hexdigest() for name in found.names} == got
+
+
+def test_a_unit_that_cannot_be_read_is_an_error(watched, tmp_path):
+    one = unit(tmp_path, 1)
+    one.own.unlink()
+    sink = UnitSink(watched, SHARD, "1-a", stored=lambda _: None)
+    with sink, pytest.raises(StoreError, match="unit-1"):
+        sink.take(one)
+    assert not isinstance(sink.error, CorruptFile)
