@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +27,8 @@ import json, os, pathlib, shutil, sys, time
 behaviour = sys.argv[1]
 task = sys.stdin.read()
 here = pathlib.Path(".")
-everything = task + repr({str(p): p.read_text() for p in sorted(here.rglob("*")) if p.is_file() and "files" not in p.parts})
+shown = [path for path in sorted(here.rglob("*")) if path.is_file() and "files" not in path.parts]
+everything = task + repr({str(path): path.read_text() for path in shown})
 response = lambda side: (here / side / "response.md").read_text()
 verdicts = {
     "good": {"score": 0.75, "reasoning": "fine", "sub_scores": {"style": {"score": 0.5, "pass": True}}},
