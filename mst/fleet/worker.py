@@ -56,6 +56,7 @@ class WorkerOptions:
         trusted: shards run as plain processes of this user; without isolation only a trusted fleet may.
         with_stdin: end at once when stdin closes, as an embedded worker does with its coordinator.
         janitor_every_s, settle_s: see `Janitor`.
+        store_patience_s: how long finished units wait for a store that does not answer.
     """
 
     works: Sequence[Work] = ("collect", "grade")
@@ -67,6 +68,7 @@ class WorkerOptions:
     log_level: str = "INFO"
     janitor_every_s: float = 10.0
     settle_s: float = 120.0
+    store_patience_s: float = STORE_PATIENCE_S
 
     def queues(self) -> list[str]:
         """The queues that it serves: of this version only, so that no other version's message is taken."""
@@ -139,7 +141,7 @@ def _host(
     assert settings.fleet_key_file is not None
     assert settings.trusted_signers_file is not None
     client = connect(broker_url)
-    store = open_store(store_uri, patience_s=STORE_PATIENCE_S)
+    store = open_store(store_uri, patience_s=options.store_patience_s)
     sender = make_app(broker_url)
     host = Host(
         name=name,
