@@ -18,6 +18,7 @@ import click
 @click.option("--with-stdin", is_flag=True, hidden=True, help="End at once when stdin closes.")
 @click.option("--janitor-every", type=float, default=10.0, hidden=True)
 @click.option("--settle", type=float, default=120.0, hidden=True)
+@click.option("--store-patience", type=float, default=3600.0, hidden=True)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -32,6 +33,7 @@ def command(
     with_stdin: bool,
     janitor_every: float,
     settle: float,
+    store_patience: float,
 ) -> None:
     """Run a Celery worker with the settings that shards need.
 
@@ -54,5 +56,6 @@ def command(
         log_level=log_level,
         janitor_every_s=janitor_every,
         settle_s=settle,
+        store_patience_s=store_patience,
     )
     ctx.exit(run_worker(options, Settings.from_environment()))
