@@ -1,4 +1,4 @@
-"""`mst fleet`: keys of a fleet."""
+"""`mst fleet`: keys of a fleet, whether it works, what it does, and how large it should be."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from mst.cli.options import F, as_json
+
 
 @click.group(name="fleet")
 def command() -> None:
-    """Keys of a fleet."""
+    """Keys, health, state and size of a fleet."""
 
 
 @command.command(name="keygen")
@@ -35,3 +37,144 @@ def keygen(folder: Path, evals: tuple[str, ...], queues: tuple[str, ...]) -> Non
     click.echo(f"coordinators: MST_SIGNING_KEY_FILE={files.signing_key}   (with {files.recipients.name} beside it)")
     click.echo(f"workers:      MST_FLEET_KEY_FILE={files.fleet_key}")
     click.echo(f"              MST_TRUSTED_SIGNERS_FILE={files.signers}")
+
+
+@command.command(name="check")
+@click.option("--class", "worker_class", default=None, help="Only workers of this class.")
+@click.option(
+    "--within", "within_s", type=click.FloatRange(5, 3600), default=120.0, show_default=True, metavar="SECONDS"
+)
+@as_json
+@click.pass_context
+def check(ctx: click.Context, /, *, worker_class: str | None, within_s: float, as_json: bool) -> None:
+    """Put a small shard through broker, worker and store; exit 4 when it does not come back.
+
+    Takes the path that work takes, so that what is green here works: sealing, signing, queue, lease, bundle, a shard
+    worker, its result, the manifest. Reads the environment of a coordinator.
+    """
+    import json
+    import os
+
+    from mst.cli.fleet_check import probe
+    from mst.config.settings import Settings
+    from mst.errors import UsageError
+
+    settings = Settings.from_environment()
+    if settings.broker_url is None or settings.store is None or settings.signing_key_file is None:
+        raise UsageError(
+            "set MST_BROKER_URL, MST_STORE and MST_SIGNING_KEY_FILE: without them there is no fleet to check"
+        )
+    found = probe(os.environ, worker_class=worker_class, within_s=within_s)
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+    elif found.ok:
+        click.echo(f"the fleet works: a shard came back after {found.seconds:.1f} s")
+    else:
+        click.echo(f"the fleet does not work: {found.detail}")
+    ctx.exit(0 if found.ok else 4)
+
+
+def _signal_options(function: F) -> F:
+    """Which queues are looked at, and how many shards a worker takes."""
+    for option in (
+        click.option(
+            "--slots", type=click.IntRange(1, 64), default=1, show_default=True, help="Shards a worker takes."
+        ),
+        click.option("--class", "worker_class", default=None, help="Queues of workers of this class."),
+        click.option(
+            "--queue", "queues", multiple=True, help="A queue by name, as an older version's; several may be."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _queues(given: tuple[str, ...], worker_class: str | None) -> list[str]:
+    from mst import __version__
+    from mst.fleet.queues import queue_name
+
+    if given:
+        return list(given)
+    return [queue_name("collect", mst_version=__version__, worker_class=worker_class),
+            queue_name("grade", mst_version=__version__, worker_class=worker_class)]  # fmt: skip
+
+
+def _broker_url() -> str:
+    from mst.config.settings import Settings
+    from mst.errors import UsageError
+
+    url = Settings.from_environment().broker_url
+    if url is None:
+        raise UsageError("MST_BROKER_URL is not set: it names the broker to look at")
+    return url
+
+
+@command.command(name="status")
+@_signal_options
+@as_json
+def status(*, queues: tuple[str, ...], worker_class: str | None, slots: int, as_json: bool) -> None:
+    """Say what waits, what runs, and who is there."""
+    import json
+    from contextlib import closing
+
+    from mst.fleet.connect import connect
+    from mst.fleet.overview import lines, look
+
+    names = _queues(queues, worker_class)
+    with closing(connect(_broker_url())) as client:
+        found = look(client, names, slots=slots)
+    click.echo(json.dumps(found.to_dict()) if as_json else "\n".join(lines(found)))
+
+
+@command.command(name="scale")
+@_signal_options
+@click.option("--pool", default="mst", show_default=True, help="Its name in metrics.")
+@click.option("--target", type=float, default=1.0, show_default=True, help="Shards per slot worth no further worker.")
+@click.option("--min", "least", type=click.IntRange(0, 10_000), default=0, show_default=True)
+@click.option("--max", "most", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option("--every", "every_s", type=click.FloatRange(1, 3600), default=None, metavar="SECONDS",
+              help="Go on until stopped; once otherwise.")  # fmt: skip
+@click.option("--publish", type=click.Choice(["cloudwatch", "gcp", "prometheus"]), default=None)
+@click.option("--project", default=None, help="Google Cloud project, for --publish gcp.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), default=9464, show_default=True)
+@click.option("--metrics-address", default="127.0.0.1", show_default=True)
+@click.option("--janitor", is_flag=True, help="Send lost shards again as well; needs MST_STORE.")
+@as_json
+@click.pass_context
+def scale(
+    ctx: click.Context,
+    /,
+    *,
+    queues: tuple[str, ...],
+    worker_class: str | None,
+    slots: int,
+    pool: str,
+    target: float,
+    least: int,
+    most: int,
+    every_s: float | None,
+    publish: str | None,
+    project: str | None,
+    metrics_port: int,
+    metrics_address: str,
+    janitor: bool,
+    as_json: bool,
+) -> None:
+    """Say how many workers are needed, and publish it.
+
+    Counts shards that wait and shards that run, from the ledger. With --json one line each time, for KEDA and others:
+    `desired` is the number of workers.
+
+    \b
+    mst fleet scale --json --slots 4 --max 50
+    mst fleet scale --every 30 --publish cloudwatch --pool mst-minimal --janitor
+    """
+    from mst.fleet.scale import Rule
+    from mst.fleet.scaler import ScalerOptions, run_scaler
+
+    options = ScalerOptions(
+        queues=_queues(queues, worker_class), slots=slots, pool=pool, rule=Rule(target=target, least=least, most=most),
+        every_s=every_s, publish=publish, project=project, metrics_port=metrics_port,
+        metrics_address=metrics_address, janitor=janitor, as_json=as_json,
+    )  # fmt: skip
+    ctx.exit(run_scaler(options, _broker_url(), click.echo))

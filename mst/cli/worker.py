@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 
@@ -15,6 +17,12 @@ import click
 @click.option(
     "--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), default="INFO", show_default=True
 )
+@click.option("--cloud", type=click.Choice(["aws", "gcp"]), default=None,
+              help="Heed this cloud's notices, and keep the machine while it is busy.")  # fmt: skip
+@click.option("--idle-minutes", type=click.FloatRange(min=0.01), default=None, metavar="MINUTES",
+              help="With --cloud: end the machine after so long without a shard.")  # fmt: skip
+@click.option("--metrics-port", type=click.IntRange(0, 65535), default=None, help="Serve Prometheus metrics there.")
+@click.option("--metrics-address", default="127.0.0.1", show_default=True)
 @click.option("--with-stdin", is_flag=True, hidden=True, help="End at once when stdin closes.")
 @click.option("--janitor-every", type=float, default=10.0, hidden=True)
 @click.option("--settle", type=float, default=120.0, hidden=True)
@@ -30,6 +38,10 @@ def command(
     slots: int,
     name: str | None,
     log_level: str,
+    cloud: Literal["aws", "gcp"] | None,
+    idle_minutes: float | None,
+    metrics_port: int | None,
+    metrics_address: str,
     with_stdin: bool,
     janitor_every: float,
     settle: float,
@@ -57,5 +69,9 @@ def command(
         janitor_every_s=janitor_every,
         settle_s=settle,
         store_patience_s=store_patience,
+        cloud=cloud,
+        idle_s=None if idle_minutes is None or cloud is None else idle_minutes * 60,
+        metrics_port=metrics_port,
+        metrics_address=metrics_address,
     )
     ctx.exit(run_worker(options, Settings.from_environment()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from mst.model.shard import Hello, UnitKey, unit_name
 from mst.shards.archive import unpack
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import planned_trials
-from mst.shards.contract import ShardSpec
+from mst.shards.contract import ShardSpec, UnitDone
 from mst.shards.coordinate import planned_units
 from mst.shards.poison import write_poisoned
 from mst.shards.process_channel import ProcessChannel
@@ -83,6 +84,7 @@ class Attempt:
         self._id = attempt_id
         self._poison = frozenset(poison)
         self._hello: Hello | None = None
+        self._began: dict[UnitKey, float] = {}
         self._started_at = datetime.now(UTC)
 
     def run(self) -> Ended:
@@ -94,6 +96,7 @@ class Attempt:
             self._id,
             ttl_s=self._envelope.limits.lease_ttl_s,
             draining=self._host.draining,
+            hurrying=self._host.hurrying,
         )
         try:
             with lease:
@@ -185,15 +188,24 @@ class Attempt:
     ) -> AttemptOutcome:
         channel = ProcessChannel(folder / "worker", environment={"MST_MACHINE_ID": self._host.name})
         handlers = Handlers(
-            unit=delivery.take,
+            unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},
-            started=delivery.started,
+            started=lambda key: self._begin(delivery, key),
             hello=self._greet,
         )
         try:
             return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
         finally:
             channel.close()
+
+    def _begin(self, delivery: Delivery, key: UnitKey) -> None:
+        self._began[key] = time.monotonic()
+        delivery.started(key)
+
+    def _take(self, delivery: Delivery, done: UnitDone, paths: Sequence[Path]) -> None:
+        delivery.take(done, paths)
+        seconds = time.monotonic() - self._began.pop(done.key, time.monotonic())
+        self._host.counts.unit_done(work=self._envelope.work, eval_name=self._envelope.eval_name, seconds=seconds)
 
     def _greet(self, hello: Hello) -> None:
         self._hello = hello

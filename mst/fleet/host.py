@@ -13,6 +13,7 @@ from mst.fleet.extras import need
 from mst.fleet.grants import GrantSlots
 from mst.fleet.keys import FleetKey
 from mst.fleet.ledger import Ledger
+from mst.fleet.metrics import Uncounted
 from mst.fleet.signing import Verifier
 from mst.model.fleet import Envelope, Hint, Message, Signed
 from mst.shards.archive import Caps
@@ -35,8 +36,10 @@ class Host:
         store_uri: where bundles and results must lie.
         send: sends a shard out again.
         draining: set when no further unit should start.
+        hurrying: set when units in flight should end at once: the machine goes.
         caps: what it accepts of a bundle.
         silence_s: how long a shard worker may say nothing.
+        counts: what its metrics count.
     """
 
     name: str
@@ -51,8 +54,10 @@ class Host:
     grants: GrantSlots
     send: Send
     draining: threading.Event = field(default_factory=threading.Event)
+    hurrying: threading.Event = field(default_factory=threading.Event)
     caps: Caps = field(default_factory=Caps)
     silence_s: float = 60.0
+    counts: Uncounted = field(default_factory=Uncounted)
 
 
 def send_shard(send: Send, ledger: Ledger, signed: Signed, envelope: Envelope, attempt: int) -> None:

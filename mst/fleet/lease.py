@@ -30,7 +30,14 @@ class Lease:
     """
 
     def __init__(
-        self, ledger: Ledger, ref: ShardRef, attempt_id: str, *, ttl_s: float, draining: threading.Event
+        self,
+        ledger: Ledger,
+        ref: ShardRef,
+        attempt_id: str,
+        *,
+        ttl_s: float,
+        draining: threading.Event,
+        hurrying: threading.Event | None = None,
     ) -> None:
         self.cancel = Cancel()
         self.why: StopReason | None = None
@@ -39,6 +46,8 @@ class Lease:
         self._attempt_id = attempt_id
         self._every_s = renewal_s(ttl_s)
         self._draining = draining
+        self._hurrying = hurrying or threading.Event()
+        self._hurried = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True, name=f"mst-lease-{ref.shard}")
 
@@ -67,6 +76,9 @@ class Lease:
         while not self._ended.wait(min(self._every_s, 0.5)):
             if self._draining.is_set() and self.why is None:
                 self.stop("drain", "the worker is being stopped", None)
+            if self._hurrying.is_set() and not self._hurried:
+                self._hurried = True
+                self.stop("drain", "the machine is going away", 0)
             # the boot-time clock also counts while a machine sleeps, so a jump makes the renewal due at once
             if boottime() >= due:
                 due = boottime() + self._every_s

@@ -8,6 +8,7 @@ Every step may happen twice, late or never. What is dropped here is sent again b
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -42,6 +43,7 @@ def handle(host: Host, raw: Mapping[str, Any]) -> None:
         if envelope.mst != __version__:
             raise RefusedError(f"the coordinator has mst {envelope.mst}, this worker has {__version__}")
     except (MstError, ValueError) as error:
+        host.counts.message_refused()
         log.warning("message_refused", worker=host.name, reason=str(error)[:500])
         return
     with structlog.contextvars.bound_contextvars(
@@ -58,19 +60,29 @@ def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
     keys = shard_keys(envelope)
     seen = look(host, envelope, keys)
     if seen != "open":
+        host.counts.message_dropped(seen)
         log.info("shard_over", seen=seen)
         return
     outcome = host.ledger.acquire(envelope.ref, secrets.token_hex(8), worker=host.name)
     if outcome.answer != "granted":
         if outcome.why in ("past_limit", "deadline") and look(host, envelope, keys) == "open":
             host.ledger.give_up(envelope.ref)
+        host.counts.message_dropped(outcome.why or outcome.answer)
         log.info("shard_not_granted", answer=outcome.answer, why=outcome.why)
         return
     log.info("shard_granted", attempt=outcome.attempt_id)
-    if len(attempts_in(host.store, keys)) >= ATTEMPTS_STORED_MAX:
-        ended = Ended("failed", f"{ATTEMPTS_STORED_MAX} attempts left something in the store, and none finished")
-    else:
-        ended = Attempt(host, envelope, keys, outcome.attempt_id, outcome.poison).run()
+    host.counts.attempt_started()
+    began = time.monotonic()
+    ended = Ended("lost")
+    try:
+        if len(attempts_in(host.store, keys)) >= ATTEMPTS_STORED_MAX:
+            ended = Ended("failed", f"{ATTEMPTS_STORED_MAX} attempts left something in the store, and none finished")
+        else:
+            ended = Attempt(host, envelope, keys, outcome.attempt_id, outcome.poison).run()
+    finally:
+        host.counts.attempt_ended(
+            work=envelope.work, eval_name=envelope.eval_name, how=ended.how, seconds=time.monotonic() - began
+        )
     log.info("attempt_ended", attempt=outcome.attempt_id, how=ended.how, detail=(ended.detail or "")[:500])
     settle(host, envelope, signed, outcome.attempt_id, ended)
 

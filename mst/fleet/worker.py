@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import structlog
 
@@ -30,9 +32,12 @@ from mst.fleet.janitor import Janitor
 from mst.fleet.keys import load_fleet_key
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.machine import NoMachine, open_machine
+from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.signing import Verifier
+from mst.fleet.spot import Keeper, Watch
 from mst.fleet.task import handle
 from mst.model.shard import Work
 from mst.process.group import MARK, new_mark
@@ -57,6 +62,9 @@ class WorkerOptions:
         with_stdin: end at once when stdin closes, as an embedded worker does with its coordinator.
         janitor_every_s, settle_s: see `Janitor`.
         store_patience_s: how long finished units wait for a store that does not answer.
+        cloud: whose machine this is: heed its notices, protect it while it is busy, end it when it is idle.
+        idle_s: end the machine after so long without a shard; never by default.
+        metrics_port: serve `/metrics` there.
     """
 
     works: Sequence[Work] = ("collect", "grade")
@@ -69,6 +77,10 @@ class WorkerOptions:
     janitor_every_s: float = 10.0
     settle_s: float = 120.0
     store_patience_s: float = STORE_PATIENCE_S
+    cloud: Literal["aws", "gcp"] | None = None
+    idle_s: float | None = None
+    metrics_port: int | None = None
+    metrics_address: str = "127.0.0.1"
 
     def queues(self) -> list[str]:
         """The queues that it serves: of this version only, so that no other version's message is taken."""
@@ -94,7 +106,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     # what runs here is found by this mark, whatever session it moved to
     os.environ[MARK] = new_mark()
     with tempfile.TemporaryDirectory(prefix="mst-worker-") as scratch:
-        app, host, presence = _host(options, settings, broker_url, store_uri, name, Path(scratch))
+        app, host, presence, keeper = _host(options, settings, broker_url, store_uri, name, Path(scratch))
         janitor = Janitor(
             owner=name,
             book=host.book,
@@ -111,11 +123,14 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
             threading.Thread(target=_end_with_stdin, args=(Path(scratch),), daemon=True, name="mst-stdin").start()
         here.start()
         janitor.start()
+        keeper.start()
         try:
             return _serve(app, options, name)
         finally:
+            keeper.stop()
             here.join()
             janitor.stop()
+            keeper.finish()
 
 
 def _required(options: WorkerOptions, settings: Settings) -> tuple[str, str]:
@@ -137,7 +152,7 @@ def _required(options: WorkerOptions, settings: Settings) -> tuple[str, str]:
 
 def _host(
     options: WorkerOptions, settings: Settings, broker_url: str, store_uri: str, name: str, scratch: Path
-) -> tuple[CeleryApp, Host, Presence]:
+) -> tuple[CeleryApp, Host, Presence, Keeper]:
     assert settings.fleet_key_file is not None
     assert settings.trusted_signers_file is not None
     client = connect(broker_url)
@@ -155,9 +170,37 @@ def _host(
         book=DispatchBook(client),
         grants=GrantSlots(client, DEFAULT_PREFIX),
         send=celery_sender(sender),
+        counts=_counts(options),
     )
-    app = make_app(broker_url, task=lambda raw: handle(host, raw))
-    return app, host, Presence(client)
+    keeper = _keeper(options, host)
+
+    def task(raw: Mapping[str, Any]) -> None:
+        with keeper.holding():
+            handle(host, raw)
+
+    return make_app(broker_url, task=task), host, Presence(client), keeper
+
+
+def _counts(options: WorkerOptions) -> Uncounted:
+    if options.metrics_port is None:
+        return Uncounted()
+    counts = WorkerMetrics()
+    try:
+        serve(counts.registry, port=options.metrics_port, address=options.metrics_address)
+    except OSError as error:
+        raise UsageError(f"--metrics-port {options.metrics_port}: {error.strerror}") from error
+    return counts
+
+
+def _keeper(options: WorkerOptions, host: Host) -> Keeper:
+    machine = open_machine(options.cloud) if options.cloud is not None else NoMachine()
+    # the first SIGTERM drains; see run_worker
+    return Keeper(
+        machine,
+        Watch(idle_s=options.idle_s),
+        drain=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        hurry=host.hurrying.set,
+    )
 
 
 def _serve(app: CeleryApp, options: WorkerOptions, name: str) -> int:
@@ -212,6 +255,7 @@ def _drain_on_shutdown(host: Host, here: _Here) -> None:
     signals = need("celery.signals")
 
     def shutting_down(**_given: object) -> None:
+        host.counts.draining()
         host.draining.set()
         here.stop()
 

@@ -1,0 +1,115 @@
+"""What `mst fleet status` shows: open dispatches by state, and who serves which queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mst.fleet.connect import RedisClient
+from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.ledger_states import HELD, State
+from mst.fleet.presence import Presence
+from mst.fleet.scale import Signal, read_signal
+
+REASONS_MAX = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenDispatch:
+    """One dispatch that is not closed.
+
+    Attributes:
+        shards: how many are in each state.
+        units: of all shards; `done` of them are durable.
+        lapsed: held shards whose lease has run out.
+        trouble: the commonest reasons for which shards were given back or failed.
+    """
+
+    scope: str
+    eval_name: str
+    queue: str
+    deadline: str
+    shards: dict[str, int]
+    units: int
+    done: int
+    lapsed: int
+    cancel: str
+    trouble: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """The fleet at one moment."""
+
+    signal: Signal
+    workers: dict[str, list[str]]
+    dispatches: list[OpenDispatch]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return asdict(self)
+
+
+def look(client: RedisClient, queues: Sequence[str], *, slots: int = 1, prefix: str = DEFAULT_PREFIX) -> Overview:
+    """Read everything. Dispatches of all queues are listed; the signal is about the given ones.
+
+    Raises:
+        BrokerError: no answer.
+    """
+    book, presence = DispatchBook(client, prefix), Presence(client, prefix)
+    found = [one for scope in book.open_dispatches() if (one := _dispatch(book, scope)) is not None]
+    names = sorted({*queues, *(one.queue for one in found)})
+    return Overview(
+        signal=read_signal(client, queues, slots=slots, prefix=prefix),
+        workers={name: presence.workers(name) for name in names},
+        dispatches=found,
+    )
+
+
+def _dispatch(book: DispatchBook, scope: str) -> OpenDispatch | None:
+    head = book.head(scope)
+    if head is None or head.closed:
+        return None
+    states: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    units = done = lapsed = 0
+    now_ms = book.now_ms()
+    for _, entry in book.entries(head):
+        states[entry.state.value] += 1
+        units, done = units + entry.units, done + entry.done
+        lapsed += entry.state in HELD and not entry.has_lease(now_ms)
+        if entry.reason and entry.state != State.COMMITTED:
+            reasons[entry.reason] += 1
+    return OpenDispatch(
+        scope=scope,
+        eval_name=head.eval_name,
+        queue=head.queue,
+        deadline=head.deadline.isoformat(),
+        shards=dict(sorted(states.items())),
+        units=units,
+        done=done,
+        lapsed=lapsed,
+        cancel=head.cancel,
+        trouble=[f"{reason} ({count})" for reason, count in reasons.most_common(REASONS_MAX)],
+    )
+
+
+def lines(found: Overview) -> list[str]:
+    """For people: one line a queue, then one a dispatch."""
+    seen = found.signal
+    told = [f"{seen.queued} shards queued (oldest {seen.oldest_wait_s:.0f} s), {seen.running} running"]
+    told += [f"{queue}: {', '.join(workers) or 'nobody'}" for queue, workers in found.workers.items()]
+    for one in found.dispatches:
+        states = ", ".join(f"{count} {state}" for state, count in one.shards.items())
+        told.append(f"{one.scope} ({one.eval_name}): {states}; {one.done} of {one.units} units; until {one.deadline}")
+        if one.lapsed:
+            told.append(f"  {one.lapsed} leases have run out: their workers are gone or cut off from the broker")
+        if one.cancel:
+            told.append(f"  is being cancelled: {one.cancel}")
+        told += [f"  {reason}" for reason in one.trouble]
+        if one.shards.get("queued") and not found.workers.get(one.queue):
+            told.append(f"  nobody serves {one.queue}")
+    return told

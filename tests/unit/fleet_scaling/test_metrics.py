@@ -1,0 +1,48 @@
+"""Metrics: what is counted, under labels that no run, shard or case can make more of."""
+
+import re
+import urllib.request
+
+from prometheus_client import generate_latest
+
+from mst.fleet.metrics import EVALS_MAX, Bounded, SignalMetrics, WorkerMetrics, serve
+from mst.fleet.scale import Signal
+
+
+def text(metrics):
+    return generate_latest(metrics.registry).decode()
+
+
+def test_a_thousand_evals_make_no_thousand_series():
+    metrics = WorkerMetrics()
+    for number in range(1000):
+        metrics.attempt_started()
+        metrics.attempt_ended(work="grade", eval_name=f"e{number}", how="committed", seconds=1)
+        metrics.unit_done(work="grade", eval_name=f"e{number}", seconds=0.1)
+    series = [line for line in text(metrics).splitlines() if not line.startswith("#")]
+    assert len(series) < 4 * EVALS_MAX + 60
+    assert 'mst_units_total{eval_name="other",work="grade"} 950.0' in series
+    assert "mst_shards_held 0.0" in series
+
+
+def test_an_unknown_end_is_other():
+    metrics = WorkerMetrics()
+    metrics.attempt_started()
+    metrics.attempt_ended(work="grade", eval_name="e", how="something-new", seconds=1)
+    assert 'how="other"' in text(metrics)
+
+
+def test_the_same_value_is_known_again():
+    bounded = Bounded(1)
+    assert (bounded("a"), bounded("b"), bounded("a")) == ("a", "other", "a")
+
+
+def test_the_signal_is_served_over_http():
+    metrics = SignalMetrics("pool-a")
+    metrics.publish(Signal(queued=3, running=2, workers=1, slots=1, oldest_wait_s=9.5))
+    port = serve(metrics.registry, port=0)
+    body = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    assert 'mst_fleet_shards{pool="pool-a",state="queued"} 3.0' in body
+    assert 'mst_fleet_backlog_per_worker{pool="pool-a"} 5.0' in body
+    labels = set(re.findall(r'(\w+)="', body))
+    assert labels <= {"pool", "state"}
