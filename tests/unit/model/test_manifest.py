@@ -1,5 +1,6 @@
 """The manifest's JSON is a format: these bytes must stay readable, and what is wrong must be refused."""
 
+import hashlib
 import json
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN_JSON = {
     "format": "mst.manifest/v1",
     "kind": "run",
+    "checksum": "0" * 64,
     "evalName": "my eval",
     "runId": f"{RUN}.g2",
     "createdAt": "2026-01-02T03:04:05Z",
@@ -35,6 +37,7 @@ RUN_JSON = {
 SHARD_JSON = {
     "format": "mst.manifest/v1",
     "kind": "shard",
+    "checksum": "0" * 64,
     "evalName": "e",
     "runId": RUN,
     "createdAt": "2026-01-02T03:04:05Z",
@@ -50,6 +53,12 @@ SHARD_JSON = {
     "author": "coordinator-1",
     "attempts": ["1-00ff", "2-00ff"],
 }
+
+
+def sealed(content):
+    """The document's bytes with their checksum, made by hand."""
+    blank = json.dumps(content, separators=(",", ":"))
+    return blank.replace('"checksum":"' + "0" * 64, f'"checksum":"{hashlib.sha256(blank.encode()).hexdigest()}', 1)
 
 
 def test_a_run_manifest_is_this_json():
@@ -69,14 +78,14 @@ def test_a_run_manifest_is_this_json():
         predecessor=SHA,
         source=SourceRun(run_id=RUN, generation=1, manifest_sha256=SHA),
     )
-    assert json.loads(manifest.to_json()) == RUN_JSON
-    assert RunManifest.from_json(json.dumps(RUN_JSON), "here") == manifest
+    assert manifest.to_json().decode() == sealed(RUN_JSON)
+    assert RunManifest.from_json(sealed(RUN_JSON), "here") == manifest
 
 
 def test_a_shard_manifest_is_this_json():
-    manifest = ShardManifest.from_json(json.dumps(SHARD_JSON), "here")
+    manifest = ShardManifest.from_json(sealed(SHARD_JSON), "here")
     assert (manifest.dispatch, manifest.shard, manifest.closed, manifest.author) == ("d2", 3, True, "coordinator-1")
-    assert json.loads(manifest.to_json()) == SHARD_JSON
+    assert manifest.to_json().decode() == sealed(SHARD_JSON)
 
 
 def test_a_claim_is_this_json():
@@ -91,7 +100,7 @@ def test_a_claim_is_this_json():
 
 
 def test_unknown_fields_of_a_newer_minor_version_are_ignored():
-    assert RunManifest.from_json(json.dumps(RUN_JSON | {"novelty": 1}), "here").generation == 2
+    assert RunManifest.from_json(sealed(RUN_JSON | {"novelty": 1}), "here").generation == 2
 
 
 @pytest.mark.parametrize(
@@ -117,3 +126,14 @@ def test_what_is_wrong_is_refused_with_its_place(change, message):
 def test_another_major_version_says_what_to_do():
     with pytest.raises(FormatError, match="upgrade"):
         RunManifest.from_json(json.dumps(RUN_JSON | {"format": "mst.manifest/v2"}), "here")
+
+
+def test_no_flipped_bit_is_read():
+    data = sealed(RUN_JSON | {"machine": {"checksum": "0" * 64}}).encode()
+    assert RunManifest.from_json(data, "here").machine == {"checksum": "0" * 64}
+    for at in range(len(data)):
+        for bit in (1, 32):
+            wrong = bytearray(data)
+            wrong[at] ^= bit
+            with pytest.raises((CorruptFile, FormatError)):
+                RunManifest.from_json(bytes(wrong), "here")

@@ -234,12 +234,12 @@ def test_the_highest_valid_manifest_is_the_run(store, push, run_dir, caplog):
 
 def test_a_run_with_only_broken_manifests_is_corrupt(store, push, run_dir):
     push(run_dir)
-    data = store.get(KEYS.manifest(1))
+    data, manifest = store.get(KEYS.manifest(1)), read_run(store, KEYS).manifest
     store.put(KEYS.manifest(1), data[: len(data) // 2])
     with pytest.raises(CorruptFile, match=r"my%20eval/runs/.*/manifest\.1\.json") as caught:
         read_run(store, KEYS)
     assert "\n" not in str(caught.value)
-    store.put(KEYS.manifest(1), data.replace(b'"generation":1', b'"generation":7'))
+    store.put(KEYS.manifest(1), manifest.model_copy(update={"generation": 7}).to_json())
     with pytest.raises(CorruptFile, match="generation 7"):
         read_run(store, KEYS)
     store.put(KEYS.manifest(1), data.replace(b"mst.manifest/v1", b"mst.manifest/v2"))
