@@ -52,6 +52,9 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
         "noop": "mst.clients.noop:Noop",
         "python": "mst.clients.python:PythonCallable",
         "mcp": "mst.clients.mcp:Mcp",
+        "claude-code": "mst.clients.agents.claude_code:ClaudeCode",
+        "codex": "mst.clients.agents.codex:Codex",
+        "mini-swe-agent": "mst.clients.agents.mini_swe_agent:MiniSweAgent",
     },
     "datasets": {
         "file": "mst.config.datasets:FileDataset",
@@ -60,6 +63,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
     "judges": {
         "rubric": "mst.judges.rubric:RubricJudge",
         "agentic": "mst.judges.agentic:AgenticJudge",
+        "panel": "mst.judges.panel:Panel",
         "command": "mst.judges.command:CommandJudge",
         "python": "mst.judges.python:PythonJudge",
     },

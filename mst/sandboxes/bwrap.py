@@ -25,6 +25,7 @@ from mst.process.environment import clean_environment, make_home
 from mst.process.group import marked
 from mst.sandboxes.cgroup import Group, Limits, Place, find_place
 from mst.sandboxes.contract import Folders, Launch
+from mst.sandboxes.door import CHILD, Door, Serve, open_here, open_inside
 from mst.sandboxes.options import SandboxOptions
 from mst.sandboxes.system import (
     HOME,
@@ -43,6 +44,7 @@ PROGRAM = "bwrap"
 _PRLIMIT = "prlimit"
 _PROBE_S = 10.0
 _LEFT_BYTES = 4096
+_FIRST_PORT = 8600
 _SHM_BYTES = 256 * 1024 * 1024
 _NAMESPACES = (
     "--unshare-user",
@@ -127,6 +129,7 @@ class BwrapEnclosure:
         self._reached: dict[str, int] = {}
         self._passed: dict[str, int] = {}
         self._runs = 0
+        self._doors: list[Door] = []
         make_home(folders.scratch / "home")
 
     def seen(self, path: Path) -> Path:
@@ -206,6 +209,15 @@ class BwrapEnclosure:
         self._refuse_missing(argv, cwd, env)
         return self._launch(argv, cwd=cwd, env=env, read=read, told=None)
 
+    async def door(self, serve: Serve) -> Door:
+        """See `Enclosure.door`."""
+        if self._options.reach == "open":
+            door = await open_here(serve)
+        else:
+            door = await open_inside(serve, self._folders.scratch, SCRATCH, _FIRST_PORT + len(self._doors))
+        self._doors.append(door)
+        return door
+
     def findings(self) -> dict[str, Any]:
         """See `Enclosure.findings`."""
         found: dict[str, Any] = {
@@ -219,6 +231,8 @@ class BwrapEnclosure:
 
     async def close(self) -> None:
         """See `Enclosure.close`."""
+        while self._doors:
+            await self._doors.pop().close()
         group, self._group = self._group, None
         if group is not None:
             self._reached = group.reached()
@@ -286,7 +300,7 @@ class BwrapEnclosure:
         found += ["--bind", str(scratch), str(SCRATCH), "--bind", str(scratch / "home" / "tmp"), "/tmp"]  # noqa: S108 - as above
         if workspace is not None:
             found += ["--bind", str(workspace), str(WORKSPACE)]
-        for path in (*python_roots(), *map(Path, self._options.read), *read):
+        for path in (*python_roots(), *map(Path, self._options.read), *([CHILD] if self._doors else []), *read):
             if not is_system(path):
                 found += ["--ro-bind", str(path), str(path)]
         return [*found, "--remount-ro", "/", "--cap-drop", "ALL", "--chdir", str(self.seen(cwd))]

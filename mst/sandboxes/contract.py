@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from mst.process.child import TERM_GRACE_S, ChildResult
+from mst.sandboxes.door import Door, Serve
 from mst.sandboxes.options import SandboxOptions
 
 
@@ -90,6 +91,10 @@ class Enclosure(Protocol):
 
     def launch(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()) -> Launch:
         """The same for a program that somebody else starts, feeds and ends; it ends with its pipes or with `close`."""
+        ...
+
+    async def door(self, serve: Serve) -> Door:
+        """A port that programs inside reach on their loopback, answered by `serve` here; closed with the enclosure."""
         ...
 
     def findings(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home, program_fault
 from mst.sandboxes.contract import Folders, Launch
+from mst.sandboxes.door import Door, Serve, open_here
 from mst.sandboxes.options import SandboxOptions
 
 
@@ -39,6 +40,7 @@ class OpenEnclosure:
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
+        self._doors: list[Door] = []
 
     def seen(self, path: Path) -> Path:
         """The same."""
@@ -81,9 +83,16 @@ class OpenEnclosure:
         """See `Enclosure.launch`."""
         return Launch(argv=list(argv), cwd=cwd, env=env)
 
+    async def door(self, serve: Serve) -> Door:
+        """See `Enclosure.door`: on this machine's loopback, which every program here reaches."""
+        self._doors.append(await open_here(serve))
+        return self._doors[-1]
+
     def findings(self) -> dict[str, Any]:
         """Nothing isolates and nothing is counted, so there is nothing to tell."""
         return {}
 
     async def close(self) -> None:
-        """Nothing outlives its program."""
+        """Nothing outlives its program but doors."""
+        while self._doors:
+            await self._doors.pop().close()

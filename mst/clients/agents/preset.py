@@ -1,0 +1,279 @@
+"""What the presets of coding agents share: options, the key proxy, MCP servers, limits, the end of a trial."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from mst.clients.contract import ClientResult, Needs, TrialContext
+from mst.clients.keyproxy import KeyProxy
+from mst.clients.options import (
+    Environment,
+    Options,
+    SecretRef,
+    fill_environment,
+    parse_options,
+    secret_names,
+    variant_environment,
+)
+from mst.clients.placeholders import Values, substitute
+from mst.clients.program import diagnostics_of, limit_hit_of, program_faults, sandbox_of, trial_environment
+from mst.errors import ClientError, ConfigError, ProgramError
+from mst.model.base import Model
+from mst.model.case import Case, TrialLimits, Variant
+from mst.model.transcript import Evidence, Transcript, Usage
+from mst.model.trial import LimitHit
+from mst.process.child import ChildResult
+
+_LIMIT_WORDS = {"turns": "turns", "tokens": "tokens", "cost": "cost"}
+
+
+class AgentOptions(Options):
+    """Options of agent presets."""
+
+    program: str | None = None
+    """The agent's program; its usual name, found on the search path, unless given."""
+    base_url: str | None = Field(default=None, pattern=r"^https?://")
+    """Of the model's API; the provider's own unless given."""
+    key: SecretRef | None = None
+    """The secret that holds the provider's key; the provider's usual name unless given."""
+    key_proxy: bool = True
+    """Keep the key out of the agent's reach: a proxy of the trial on loopback puts it in. False: the agent gets it."""
+    args: list[str] = []
+    """Further arguments, at the end."""
+    env: Environment = {}
+
+
+class ServerOptions(Options):
+    """An MCP server as an agent starts it."""
+
+    command: str
+    args: list[str] = []
+    env: Environment = {}
+
+
+_servers: TypeAdapter[dict[str, ServerOptions]] = TypeAdapter(dict[str, ServerOptions])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StdioServer:
+    """An MCP server with its environment filled in."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What one trial gives its agent.
+
+    Attributes:
+        url: of the model's API, without a path at its end that the agent adds itself.
+        key: what the agent sends: the proxy's token, or the key.
+        home: as the agent sees it.
+        servers: by label.
+    """
+
+    prompt: str
+    model: str | None
+    url: str
+    key: str = field(repr=False)
+    home: Path
+    servers: Mapping[str, StdioServer]
+    limits: TrialLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How to start the agent.
+
+    Attributes:
+        files: by path below its home; readable by this user alone.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stdin: bytes | None = None
+
+
+class AgentPreset(ABC):
+    """A client that runs a coding agent. Subclasses say how to start it and how to read what it tells."""
+
+    Options: ClassVar[type[Model]] = AgentOptions
+    evidence: ClassVar[Evidence] = "observed"
+    starts_from: ClassVar[Literal["fixture", "solution"]] = "fixture"
+    needs: ClassVar[Needs] = "workspace"
+
+    PROGRAM: ClassVar[str]
+    KEY: ClassVar[str]
+    URL: ClassVar[str]
+    NEEDS_MODEL: ClassVar[bool] = False
+    TAKES_SERVERS: ClassVar[bool] = True
+
+    def __init__(self, variant: Variant) -> None:
+        self.options = parse_options(AgentOptions, variant)
+        self.variant = variant
+        self.sandbox = sandbox_of(variant)
+        self.servers = _parse_servers(variant)
+        self._env: Environment = {**variant_environment(variant), **self.options.env}
+        self._key = self.options.key or SecretRef(secret=self.KEY)
+        if self.servers and not self.TAKES_SERVERS:
+            raise ConfigError(f"variant {variant.name!r}: {variant.client} cannot use MCP servers; remove `servers`")
+
+    @abstractmethod
+    def plan(self, given: Given) -> Plan:
+        """Arguments, environment and settings files of one trial."""
+
+    @abstractmethod
+    def read(self, output: bytes, home: Path, limit_bytes: int) -> tuple[Transcript, int]:
+        """What it told, as a transcript, and how many lines of it could not be used. Never raises for what it says.
+
+        Args:
+            output: of its standard output, possibly cut.
+            home: on this machine; files in it were written by the agent, so they are opened with care.
+            limit_bytes: of such a file.
+        """
+
+    def secrets_needed(self) -> list[str]:
+        """The key and what is named in `env`, also of servers."""
+        named = {self._key.secret, *secret_names(self._env)}
+        return sorted(named.union(*(secret_names(server.env) for server in self.servers.values())))
+
+    def preflight(self) -> list[str]:
+        """A sandbox, a program or a model that is missing."""
+        programs = [self.options.program or self.PROGRAM, *(server.command for server in self.servers.values())]
+        faults = [*self.sandbox.faults(), *program_faults(programs, [], self._env, self.sandbox)]
+        if self.NEEDS_MODEL and not self.variant.model:
+            faults.append(f"variant {self.variant.name!r}: {self.variant.client} needs a `model`")
+        if not self.options.key_proxy and self.sandbox.options.reach == "none":
+            faults.append("key_proxy: false needs a sandbox with a network: without one nothing reaches the model")
+        return faults
+
+    async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
+        """See `Client.run`."""
+        if workspace is None:
+            raise ClientError(f"{self.variant.client} was given no workspace", "harness")
+        stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        url, key, prefix = await self._way_to_model(context, stop)
+        home = context.scratch / "home"
+        values = Values(input=case.input, prompt=context.prompt, workspace=context.enclosure.seen(workspace))
+        given = Given(
+            prompt=context.prompt,
+            model=context.variant.model,
+            url=url,
+            key=key,
+            home=context.enclosure.seen(home),
+            servers=self._servers(values, context),
+            limits=context.variant.trial_limits,
+        )
+        child = await self._start(self.plan(given), prefix, workspace, context, stop)
+        return self._result(child, home, context)
+
+    async def close(self) -> None:  # noqa: B027 - an end that every preset has, with nothing to do
+        """Nothing outlives a trial."""
+
+    async def _way_to_model(self, context: TrialContext, stop: asyncio.Future[str]) -> tuple[str, str, Sequence[str]]:
+        """URL and key for the agent, and what must stand before its arguments."""
+        upstream = self.options.base_url or self.URL
+        key = context.secrets[self._key.secret]
+        if not self.options.key_proxy:
+            return upstream, key, []
+
+        def reached(limit: LimitHit) -> None:
+            if not stop.done():
+                stop.set_result(limit)
+
+        proxy = KeyProxy(upstream=upstream, key=key, limits=context.variant.trial_limits, reached=reached)
+        door = await context.enclosure.door(proxy.serve)
+        return f"http://127.0.0.1:{door.port}", proxy.token, door.prefix
+
+    async def _start(
+        self, plan: Plan, prefix: Sequence[str], workspace: Path, context: TrialContext, stop: asyncio.Future[str]
+    ) -> ChildResult:
+        env = {**plan.env, **trial_environment(self._env, context)}
+        home = context.scratch / "home"
+        for name, text in plan.files.items():
+            place = home / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch(mode=0o600)
+            place.write_text(text, encoding="utf-8")
+        limits = context.variant.trial_limits
+        try:
+            return await context.enclosure.run(
+                [*prefix, self.options.program or plan.argv[0], *plan.argv[1:], *self.options.args],
+                cwd=workspace,
+                env=env,
+                stdin=plan.stdin,
+                timeout_s=limits.time_s,
+                output_bytes=limits.output_bytes,
+                stop=stop,
+            )
+        except ProgramError as error:
+            raise ClientError(str(error)) from error
+
+    def _servers(self, values: Values, context: TrialContext) -> dict[str, StdioServer]:
+        return {
+            label: StdioServer(
+                argv=[substitute(part, values) for part in (server.command, *server.args)],
+                env=fill_environment(server.env, context.secrets),
+            )
+            for label, server in self.servers.items()
+        }
+
+    def _result(self, child: ChildResult, home: Path, context: TrialContext) -> ClientResult:
+        limits = context.variant.trial_limits
+        transcript, unused = self.read(child.stdout, home, limits.output_bytes)
+        reached = limit_hit_of(child, limits) or _passed(child, transcript.usage, limits)
+        error = None
+        if reached is None and child.exit_code != 0:
+            how = f"signal {-child.exit_code}" if child.exit_code < 0 else f"exit code {child.exit_code}"
+            error = f"the agent ended with {how}"
+        said = reached[0] if reached is not None else error
+        if said is not None:
+            before = f"{transcript.error}; " if transcript.error else ""
+            transcript = transcript.model_copy(update={"error": before + said})
+        diagnostics: dict[str, Any] = diagnostics_of(child)
+        if unused:
+            diagnostics["transcriptLinesUnused"] = unused
+        return ClientResult(
+            transcript=transcript,
+            exit_code=child.exit_code,
+            limit_hit=None if reached is None else reached[1],
+            error=error,
+            error_kind=None if error is None else "agent",
+            agent_duration_ms=child.duration_ms,
+            diagnostics=diagnostics or None,
+        )
+
+
+def _passed(child: ChildResult, usage: Usage | None, limits: TrialLimits) -> tuple[str, LimitHit] | None:
+    """A limit that ended it on the proxy's word, or that its own account of what it used is over."""
+    if child.stopped in _LIMIT_WORDS:
+        return f"ended at its limit of {_LIMIT_WORDS[child.stopped]}", child.stopped  # type: ignore[return-value]  # a key of that table
+    if usage is None:
+        return None
+    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    if limits.cost_usd is not None and (usage.total_cost_usd or 0) > limits.cost_usd:
+        return f"used more than its limit of {limits.cost_usd:g} USD", "cost"
+    if limits.tokens is not None and tokens > limits.tokens:
+        return f"used more than its limit of {limits.tokens} tokens", "tokens"
+    if limits.turns is not None and (usage.turns or 0) > limits.turns:
+        return f"used more than its limit of {limits.turns} turns", "turns"
+    return None
+
+
+def _parse_servers(variant: Variant) -> dict[str, ServerOptions]:
+    try:
+        return _servers.validate_python(variant.servers)
+    except ValidationError as error:
+        where = f"variant {variant.name!r}: servers"
+        raise ConfigError(
+            *(f"{where}.{'.'.join(map(str, f['loc'][:2]))}: {f['msg']}" for f in error.errors(include_url=False))
+        ) from error
