@@ -37,7 +37,7 @@ from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.signing import Verifier
-from mst.fleet.spot import Keeper, Watch
+from mst.fleet.spot import GRACE_S, Keeper, Watch
 from mst.fleet.task import handle
 from mst.model.shard import Work
 from mst.process.group import MARK, new_mark
@@ -62,6 +62,7 @@ class WorkerOptions:
         with_stdin: end at once when stdin closes, as an embedded worker does with its coordinator.
         janitor_every_s, settle_s: see `Janitor`.
         store_patience_s: how long finished units wait for a store that does not answer.
+        hurry_after_s: how long units in flight may go on after a second SIGTERM.
         cloud: whose machine this is: heed its notices, protect it while it is busy, end it when it is idle.
         idle_s: end the machine after so long without a shard; never by default.
         metrics_port: serve `/metrics` there.
@@ -77,6 +78,7 @@ class WorkerOptions:
     janitor_every_s: float = 10.0
     settle_s: float = 120.0
     store_patience_s: float = STORE_PATIENCE_S
+    hurry_after_s: float = GRACE_S
     cloud: Literal["aws", "gcp"] | None = None
     idle_s: float | None = None
     metrics_port: int | None = None
@@ -90,7 +92,7 @@ class WorkerOptions:
 def run_worker(options: WorkerOptions, settings: Settings) -> int:
     """Serve shards until asked to end; returns the exit code. Owns the process.
 
-    The first SIGTERM lets the units under way finish and gives their shards back; a second one ends at once.
+    The first SIGTERM lets the units under way finish and gives their shards back; after a second one they have 60 s.
 
     Raises:
         UsageError: a setting is missing, or the fleet is not trusted.
@@ -118,7 +120,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
             settle_s=options.settle_s,
         )
         here = _Here(presence, name, options.queues())
-        _drain_on_shutdown(host, here)
+        _drain_on_shutdown(host, here, options.hurry_after_s)
         if options.with_stdin:
             threading.Thread(target=_end_with_stdin, args=(Path(scratch),), daemon=True, name="mst-stdin").start()
         here.start()
@@ -251,10 +253,15 @@ class _Here:
                 return
 
 
-def _drain_on_shutdown(host: Host, here: _Here) -> None:
+def _drain_on_shutdown(host: Host, here: _Here, hurry_after_s: float) -> None:
     signals = need("celery.signals")
 
     def shutting_down(**_given: object) -> None:
+        if host.draining.is_set():
+            hurry = threading.Timer(hurry_after_s, host.hurrying.set)
+            hurry.daemon = True
+            hurry.start()
+            return
         host.counts.draining()
         host.draining.set()
         here.stop()
