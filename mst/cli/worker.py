@@ -27,6 +27,7 @@ import click
 @click.option("--janitor-every", type=float, default=10.0, hidden=True)
 @click.option("--settle", type=float, default=120.0, hidden=True)
 @click.option("--store-patience", type=float, default=3600.0, hidden=True)
+@click.option("--hurry-after", type=float, default=60.0, hidden=True)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -46,6 +47,7 @@ def command(
     janitor_every: float,
     settle: float,
     store_patience: float,
+    hurry_after: float,
 ) -> None:
     """Run a Celery worker with the settings that shards need.
 
@@ -69,6 +71,7 @@ def command(
         janitor_every_s=janitor_every,
         settle_s=settle,
         store_patience_s=store_patience,
+        hurry_after_s=hurry_after,
         cloud=cloud,
         idle_s=None if idle_minutes is None or cloud is None else idle_minutes * 60,
         metrics_port=metrics_port,
