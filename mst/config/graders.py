@@ -110,7 +110,8 @@ def _of_its_own(spec: GraderSpec, loaded: Any) -> GraderSpec:
         update = {"secrets": secrets} if secrets != spec.secrets else {}
         if update and spec.given is not None:
             update["given"] = sorted({*spec.given, "secrets"})
-    if (prompt_hash := getattr(loaded, "PROMPT_HASH", None)) is not None:
+    prompt_hash_of = getattr(loaded, "prompt_hash_of", lambda _options: getattr(loaded, "PROMPT_HASH", None))
+    if (prompt_hash := prompt_hash_of(spec.options)) is not None:
         update["prompt_hash"] = prompt_hash
     return spec.model_copy(update=update) if update else spec
 

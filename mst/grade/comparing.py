@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from mst.grade.combine import case_preference
 from mst.grade.contract import Pair
-from mst.grade.judging import total_usage
 from mst.judges.contract import Subject
+from mst.judges.spending import total_usage
 from mst.model.case import GraderSpec
 from mst.model.score import PairCall, Preference, Side
 

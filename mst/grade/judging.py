@@ -9,9 +9,9 @@ from typing import Any
 
 from mst.errors import GraderError
 from mst.judges.contract import Finding
+from mst.judges.spending import total_usage
 from mst.model.case import GraderSpec
 from mst.model.score import GraderScore
-from mst.model.transcript import Usage
 
 HIGH_SPREAD = 0.2
 """A standard deviation over repetitions above this is flagged."""
@@ -77,18 +77,6 @@ def check_finding(finding: Finding) -> Finding:
     if finding.passed is not None and not isinstance(finding.passed, bool):
         raise GraderError(f"the judge's pass {finding.passed!r} is neither true nor false")
     return finding
-
-
-def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of what was used; a value that one of them does not know is not known of the sum."""
-    known = [usage for usage in usages if usage is not None]
-    if not known or len(known) < len(usages):
-        return None
-    sums: dict[str, Any] = {}
-    for field in Usage.model_fields:
-        values = [getattr(usage, field) for usage in known]
-        sums[field] = None if None in values else sum(values)
-    return Usage(**sums)
 
 
 def _passed(counted: Sequence[Finding], mean: float, threshold: float) -> bool:

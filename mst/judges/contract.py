@@ -111,6 +111,7 @@ class Judge(Protocol):
     A judge may also have:
         secrets_of(options): class method; names of secrets that its options ask for, besides those under `secrets`.
         PROMPT_HASH: class attribute; hash of the texts that it puts around what it asks, part of its identity.
+        prompt_hash_of(options): class method; the same where it depends on the options.
         bound_s(timeout_s): seconds that a call may take in all, waiting for its turn included; `timeout_s` otherwise.
         aclose(): coroutine; called once when no further call comes.
     """

@@ -106,3 +106,29 @@ def test_a_wrong_grader_gets_one_clear_line(eval_, text, expected):
     faults = eval_.faults(BASE + text + "\n")
     assert len(faults) == 1, faults
     assert expected in faults[0]
+
+
+def test_a_model_judge_brings_its_key_and_the_hash_of_its_prompts(eval_):
+    (spec,) = judges(eval_, "[{rubric: {model: 'openai:m', providers: ['anthropic:n'], maxTokens: 500}, retries: 2}]")
+    assert spec.secrets == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+    assert spec.prompt_hash
+    assert spec.options == {"model": "openai:m", "providers": ["anthropic:n"], "max_tokens": 500}
+    assert (spec.retries, spec.identity().model) == (2, "openai:m")
+
+
+def test_a_panel_brings_those_of_its_members(eval_):
+    (spec,) = judges(
+        eval_,
+        "[{name: p, panel: {members: [{rubric: {model: 'openai:m'}}, {python: './judge.py:j', threshold: 0.5}], "
+        "vote: majority}, files: [judge.py]}]",
+    )
+    assert (spec.type, spec.name, spec.secrets) == ("panel", "p", ["OPENAI_API_KEY"])
+    assert spec.prompt_hash
+    assert [file.path for file in spec.files] == ["judge.py"]
+
+
+def test_a_half_named_model_is_refused_with_its_place(eval_):
+    eval_.write("judge.py", "def j(*a): ...")
+    (fault,) = eval_.faults(BASE + "judges: [{rubric: {model: m}}]\n")
+    assert "names no provider" in fault
+    assert fault.startswith("eval.yaml:4: judges[0].rubric")

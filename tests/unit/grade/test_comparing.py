@@ -127,3 +127,27 @@ def test_dimensions_follow_the_same_rule():
 
 def test_what_the_judge_was_told_of_the_sides_is_recorded(tmp_path):
     assert sides_passed(pair(tmp_path, [0], [0])) == {"baseline.0": True, "candidate.0": None}
+
+
+def test_the_last_trials_of_both_sides_or_each_with_each(tmp_path):
+    trials = pair(tmp_path, [1, 0], [0, 1, 2])
+
+    def numbers(pairing):
+        return [(left.record.trial, right.record.trial) for left, right in pairs_of(trials, pairing)]
+
+    assert numbers("last") == [(1, 2)]
+    assert numbers("all") == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert numbers("index") == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("pairing", ["index", "last", "all"])
+def test_a_side_without_trials_makes_no_pair(tmp_path, pairing):
+    assert pairs_of(pair(tmp_path, [0], [0]), pairing)
+    first = pair(tmp_path, [0], [0])
+    alone = Pair(case=first.case, candidate="b", baseline_trials=[], candidate_trials=first.candidate_trials)
+    assert pairs_of(alone, pairing) == []
+
+
+def test_how_trials_are_paired_is_part_of_the_identity():
+    assert SPEC.identity().hash != SPEC.model_copy(update={"pairing": "all"}).identity().hash
+    assert SPEC.identity().hash == SPEC.model_copy(update={"pairing": "index"}).identity().hash

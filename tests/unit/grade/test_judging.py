@@ -5,8 +5,9 @@ import math
 import pytest
 
 from mst.errors import GraderError
-from mst.grade.judging import check_finding, judged, total_usage
+from mst.grade.judging import check_finding, judged
 from mst.judges.contract import Finding
+from mst.judges.spending import total_usage
 from mst.model.case import GraderSpec
 from mst.model.score import SubScore
 from mst.model.transcript import Usage
