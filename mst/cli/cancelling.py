@@ -52,6 +52,7 @@ def cancel_dispatches(folder: RunFolder) -> bool:
         return False
     from mst.fleet.connect import connect
     from mst.fleet.dispatch_book import DispatchBook
+    from mst.fleet.ledger_states import FINAL
     from mst.model.fleet import scope_name
 
     client = connect(broker_url)
@@ -61,7 +62,9 @@ def cancel_dispatches(folder: RunFolder) -> bool:
         for plan in plans:
             first = plan.specs[0]
             head = book.head(scope_name(first.run_id, first.dispatch, first.work))
-            if head is not None and not head.closed:
+            if head is None or head.closed:
+                continue
+            if any(entry.state not in FINAL for _, entry in book.entries(head)):
                 book.cancel(head, "cancelled by the user")
                 found = True
         return found
