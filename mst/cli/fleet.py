@@ -6,12 +6,16 @@ from pathlib import Path
 
 import click
 
+from mst.cli.fleet_limits import limits
 from mst.cli.options import F, as_json
 
 
 @click.group(name="fleet")
 def command() -> None:
-    """Keys, health, state and size of a fleet."""
+    """Keys, health, state, size and limits of a fleet."""
+
+
+command.add_command(limits)
 
 
 @command.command(name="keygen")

@@ -102,7 +102,11 @@ def _grade(request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Can
         async def told(grading: Any) -> None:
             progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
 
-        hooks = Hooks(told=told, watching=lambda found: cancelled_on_request(found, cancel))
+        hooks = Hooks(
+            told=told,
+            watching=lambda found: cancelled_on_request(found, cancel),
+            say=lambda text: click.echo(f"mst: {text}", err=True),
+        )
         try:
             match mode:
                 case "new":

@@ -82,6 +82,8 @@ class Progress:
             self._shards[state.shard] = state.state
             if state.state in ("lost", "failed") and state.reason:
                 self._say(f"shard {state.shard} {state.state}: {state.reason}")
+            elif state.state == "cancelled" and state.reason and state.reason.startswith("the budget"):
+                self._say(state.reason)
             self._show()
 
     def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:

@@ -124,6 +124,10 @@ def _place(name: str, given: Mapping[str, str], work: Work, resolved: ResolvedEv
     )
 
 
+def _say(text: str) -> None:
+    click.echo(f"mst: {text}", err=True)
+
+
 def _say_plan(resolved: ResolvedEval) -> None:
     plan = resolved.plan
     trials = sum(plan.trials_of(case) for case in resolved.cases) * len(plan.variants)
@@ -272,7 +276,7 @@ def _grade(resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Pla
 
         try:
             with closing(open_runner(place.kind, place.options, _context(folder, run, "grade"), "grade")) as runner:
-                return grade_collected(request, run, runner, progress, cancel, Hooks(told=told))
+                return grade_collected(request, run, runner, progress, cancel, Hooks(told=told, say=_say))
         except GraderError as error:
             raise UsageError(
                 f"preflight: {error}\nthe trials are kept; grade them with 'mst grade {folder.path}'"

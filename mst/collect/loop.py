@@ -92,6 +92,9 @@ class _Work:
     async def _one(self, key: TrialKey) -> None:
         if self.on_start is not None:
             await _maybe(self.on_start(key))
+            if self.cancel.is_set():
+                self.counts.not_started += 1
+                return
         case = self.cases[key.case_id]
         variant = effective_variant(case, self.plan.variant(key.variant))
         collected = await collect_trial(
@@ -156,7 +159,8 @@ async def collect(
         sink: makes a trial durable.
         cancel: set it to start no more.
         concurrency: the plan's unless given.
-        on_start: told before a trial starts; may wait, for room under a limit for instance.
+        on_start: told before a trial starts; may wait, for room under a limit for instance. A trial does not start when
+            `cancel` is set meanwhile.
         fail_fast: start no more after the first trial that did not complete.
         case_digests: of whole cases, by ID, where `cases` are stripped for collecting.
         make_client: from the registry unless given.
@@ -190,7 +194,7 @@ async def collect(
         except BaseExceptionGroup as group_error:
             # The first is the cause; the others were cancelled because of it.
             raise group_error.exceptions[0] from None
-    work.counts.not_started = sum(1 for _ in remaining)
+    work.counts.not_started += sum(1 for _ in remaining)
     return work.counts
 
 

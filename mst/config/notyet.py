@@ -9,8 +9,6 @@ from mst.config.listing import Origin
 from mst.config.source import Keys
 
 UNENFORCED: tuple[Keys, ...] = (
-    ("rate_limits",),
-    ("budget",),
     ("metrics",),
     ("tools",),
     ("trial_limits", "cost_usd"),

@@ -38,7 +38,10 @@ from mst.shards.contract import ShardSpec, UnitDone
 from mst.shards.coordinate import planned_units
 from mst.shards.poison import write_poisoned
 from mst.shards.process_channel import ProcessChannel
+from mst.shards.rates import rates_of
+from mst.shards.spend import Budget
 from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
+from mst.shards.turns import Turns
 from mst.shards.units import UNITS
 from mst.store.commit import commit_shard
 from mst.store.layout import ShardKeys
@@ -84,6 +87,7 @@ class Attempt:
         self._id = attempt_id
         self._poison = frozenset(poison)
         self._hello: Hello | None = None
+        self._bundle: Bundle | None = None
         self._began: dict[UnitKey, float] = {}
         self._started_at = datetime.now(UTC)
 
@@ -148,7 +152,7 @@ class Attempt:
             raise DigestMismatch(f"the bundle's bytes are not those that the envelope names: {envelope.bundle_uri}")
         unpack(archive, folder / "bundle", self._host.caps)
         archive.unlink()
-        bundle = Bundle(folder / "bundle")
+        bundle = self._bundle = Bundle(folder / "bundle")
         record = bundle.record
         if (record.run_id, record.shard, record.work) != (envelope.run_id, envelope.shard, envelope.work):
             raise RefusedError(f"{envelope.bundle_uri}: this is another shard's bundle")
@@ -187,7 +191,16 @@ class Attempt:
         self, spec: ShardSpec, folder: Path, delivery: Delivery, lease: Lease, values: Mapping[str, str]
     ) -> AttemptOutcome:
         channel = ProcessChannel(folder / "worker", environment={"MST_MACHINE_ID": self._host.name})
+        assert self._bundle is not None
+        plan = self._bundle.record.plan
         handlers = Handlers(
+            turns=Turns(
+                self._host.limiter,
+                rates_of(plan.rate_limits),
+                spend=self._host.spend(spec.run_id),
+                budget=Budget.of(plan.budget),
+                attempt=self._id,
+            ),
             unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},
             started=lambda key: self._begin(delivery, key),
@@ -250,6 +263,8 @@ class Attempt:
             return Ended("given_back", str(delivery.error), word="store")
         if lease.why == "cancelled":
             return Ended("cancelled", lease.cancel.reason)
+        if outcome.reason == "budget":
+            return Ended("cancelled", outcome.detail)
         if outcome.reason in ("refused", "version"):
             return Ended("failed", outcome.detail)
         word = GIVEN_BACK[outcome.reason] if outcome.reason is not None else "incomplete"

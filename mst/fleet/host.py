@@ -17,6 +17,8 @@ from mst.fleet.metrics import Uncounted
 from mst.fleet.signing import Verifier
 from mst.model.fleet import Envelope, Hint, Message, Signed
 from mst.shards.archive import Caps
+from mst.shards.limiter import CallLimiter, LocalLimiter
+from mst.shards.spend import LocalSpend, SpendLedger
 from mst.store.contract import Store
 
 Send = Callable[[Message, str, str], None]
@@ -39,6 +41,8 @@ class Host:
         hurrying: set when units in flight should end at once: the machine goes.
         caps: what it accepts of a bundle.
         silence_s: how long a shard worker may say nothing.
+        limiter: gives turns for calls to providers and servers, over the whole fleet.
+        spend: a run's spending, by run ID.
         counts: what its metrics count.
     """
 
@@ -57,6 +61,8 @@ class Host:
     hurrying: threading.Event = field(default_factory=threading.Event)
     caps: Caps = field(default_factory=Caps)
     silence_s: float = 60.0
+    limiter: CallLimiter = field(default_factory=LocalLimiter)
+    spend: Callable[[str], SpendLedger] = lambda _run_id: LocalSpend()
     counts: Uncounted = field(default_factory=Uncounted)
 
 

@@ -88,7 +88,7 @@ class FleetLimiter:
         with self._lock:
             known = self._calls.pop(call, None)
         if known is not None:
-            self._post.put((call, used))
+            self._post.put(_Release(call, used))
 
     def pause(self, resource: str, seconds: float) -> None:
         """See `CallLimiter.pause`."""
@@ -161,8 +161,8 @@ class FleetLimiter:
                 word.pauses.append((item.resource, item.until))
             case _Turn():
                 heapq.heappush(self._timers, (item.at, next(self._count), item.call))
-            case (str(call), used):
-                word.releases.append((call, used))
+            case _Release():
+                word.releases.append((item.call, item.used))
             case _:
                 return
 
@@ -225,6 +225,12 @@ class FleetLimiter:
 class _Turn:
     call: str
     at: float
+
+
+@dataclass(frozen=True)
+class _Release:
+    call: str
+    used: int | None
 
 
 class _Pause:

@@ -32,11 +32,13 @@ from mst.fleet.janitor import Janitor
 from mst.fleet.keys import load_fleet_key
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.limiter import FleetLimiter
 from mst.fleet.machine import NoMachine, open_machine
 from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.signing import Verifier
+from mst.fleet.spend import FleetSpend
 from mst.fleet.spot import GRACE_S, Keeper, Watch
 from mst.fleet.task import handle
 from mst.model.shard import Work
@@ -46,6 +48,8 @@ from mst.store.uri import open_store
 
 PRESENT_S = 30.0
 STORE_PATIENCE_S = 3600.0
+LIMIT_ANSWER_S = 5.0
+"""Nothing starts while an answer is waited for; asking again is cheap."""
 EXIT_ORPHANED = 70
 
 log = structlog.get_logger(__name__)
@@ -132,6 +136,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
             keeper.stop()
             here.join()
             janitor.stop()
+            host.limiter.close()
             keeper.finish()
 
 
@@ -172,6 +177,8 @@ def _host(
         book=DispatchBook(client),
         grants=GrantSlots(client, DEFAULT_PREFIX),
         send=celery_sender(sender),
+        limiter=FleetLimiter(connect(broker_url, answer_s=LIMIT_ANSWER_S)),
+        spend=lambda run_id: FleetSpend(client, run_id),
         counts=_counts(options),
     )
     keeper = _keeper(options, host)

@@ -160,11 +160,33 @@ class NeedFile(Model):
 
 
 class Acquire(Model):
-    """The worker asks for room under the run's limits before it starts a unit."""
+    """The worker asks for a turn: for a call (`call` and `resources`), or for a unit to start within the budget."""
 
     type: Literal["acquire"] = "acquire"
-    key: UnitKey
+    key: UnitKey | None = None
+    call: int | None = None
+    """The worker's own number of the call; `released` names it."""
     resources: list[str] = []
+    """`provider:<name>`, `server:<label>`."""
+    tokens: int = 0
+    """Estimate of what the call will use."""
+
+
+class Released(Model):
+    """A call has ended, or waits no more."""
+
+    type: Literal["released"] = "released"
+    call: int
+    tokens: int | None = None
+    """What it really used, when that is known."""
+
+
+class Paused(Model):
+    """A provider said how long to wait (`Retry-After`): that holds for every worker."""
+
+    type: Literal["paused"] = "paused"
+    resource: str
+    seconds: float = Field(ge=0, le=24 * 3600)
 
 
 class Started(Model):
@@ -252,7 +274,10 @@ class Granted(Model):
     """Answer to acquire."""
 
     type: Literal["granted"] = "granted"
-    key: UnitKey
+    key: UnitKey | None = None
+    call: int | None = None
+    refused: str | None = None
+    """Why a unit may not start: the budget is used up. No other unit may then."""
 
 
 class Limits(Model):
@@ -271,7 +296,19 @@ class Cancel(Model):
 
 
 WorkerMessage = Annotated[
-    Hello | NeedTokens | NeedFile | Acquire | Started | TrialDone | Graded | Heartbeat | UsageReport | Done | Refused,
+    Hello
+    | NeedTokens
+    | NeedFile
+    | Acquire
+    | Released
+    | Paused
+    | Started
+    | TrialDone
+    | Graded
+    | Heartbeat
+    | UsageReport
+    | Done
+    | Refused,
     Field(discriminator="type"),
 ]
 SupervisorMessage = Annotated[Tokens | FileReady | Granted | Limits | Cancel, Field(discriminator="type")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field
@@ -12,8 +13,13 @@ from pydantic import ConfigDict, Field
 from mst.model.base import Model
 from mst.model.shard import Work
 from mst.shards.attempts import run_attempts
+from mst.shards.bundle import Bundle
 from mst.shards.contract import Cancel, Channel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
+from mst.shards.limiter import LocalLimiter
 from mst.shards.process_channel import ProcessChannel
+from mst.shards.rates import rates_of
+from mst.shards.spend import Budget, LocalSpend
+from mst.shards.turns import Turns
 
 
 class ProcessOptions(Model):
@@ -37,6 +43,8 @@ class ProcessRunner:
 
     def __init__(self, options: ProcessOptions) -> None:
         self._options = options
+        self._limiter = LocalLimiter()
+        self._spend = LocalSpend()
 
     @classmethod
     def open(cls, options: ProcessOptions, context: RunnerContext) -> Self:  # noqa: ARG003 - the contract's signature
@@ -46,8 +54,15 @@ class ProcessRunner:
     def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
         """Run shards side by side, each under its own supervisor thread."""
         parallel = self._options.max_parallel or os.cpu_count() or 1
+        plan = Bundle(shards[0].bundle).record.plan
+        turns = partial(
+            Turns, self._limiter, rates_of(plan.rate_limits), spend=self._spend, budget=Budget.of(plan.budget)
+        )
         with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="mst-supervisor") as pool:
-            running = [pool.submit(run_attempts, spec, self._channel, events, cancel) for spec in shards]
+            running = [
+                pool.submit(run_attempts, spec, self._channel, events, cancel, lambda attempt: turns(attempt=attempt))
+                for spec in shards
+            ]
             try:
                 wait(running, return_when=FIRST_EXCEPTION)
                 return [future.result() for future in running]
@@ -77,4 +92,5 @@ class ProcessRunner:
         return self._options.model_dump(exclude_none=True)
 
     def close(self) -> None:
-        """Nothing was taken: channels remove their own folders."""
+        """End the limiter's thread; channels remove their own folders."""
+        self._limiter.close()

@@ -75,7 +75,8 @@ class GradingWalk:
     Attributes:
         variants: names of the variants to grade, in the plan's order.
         cancel: when set, no further unit starts; what did not start is answered by `unasked`.
-        starting, told: called before a unit starts and after it ends, with its outcome.
+        starting, told: called before a unit starts and after it ends, with its outcome. A unit does not start when
+            `cancel` is set meanwhile.
         unasked: grading errors that say so, unless a verdict of before is to be kept.
     """
 
@@ -130,6 +131,9 @@ class GradingWalk:
                 return GradedTrial(key=key, subject=subject, grading=grading)
             if self.starting is not None:
                 await self.starting(key)
+                if self.cancel.is_set():
+                    grading = await self.unasked.trial(key, subject, graders)
+                    return GradedTrial(key=key, subject=subject, grading=grading)
             grading = await self.source.trial(key, subject, graders)
             if self.told is not None:
                 await self.told(grading)
@@ -152,6 +156,8 @@ class GradingWalk:
                 return await self.unasked.comparison(key, pair, judges)
             if self.starting is not None:
                 await self.starting(key)
+                if self.cancel.is_set():
+                    return await self.unasked.comparison(key, pair, judges)
             grading = await self.source.comparison(key, pair, judges)
             if self.told is not None:
                 await self.told(grading)

@@ -26,6 +26,7 @@ from mst.shards.contract import (
 )
 from mst.shards.poison import write_poisoned
 from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
+from mst.shards.turns import Turns
 from mst.shards.units import UNITS, read_unit
 
 WITHOUT_PROGRESS = 3
@@ -46,11 +47,18 @@ def may_try_again(outcome: AttemptOutcome, *, attempts: int, fruitless: int) -> 
 
 
 def run_attempts(
-    spec: ShardSpec, make_channel: Callable[[ShardSpec, int], Channel], events: ShardEvents, cancel: Cancel
+    spec: ShardSpec,
+    make_channel: Callable[[ShardSpec, int], Channel],
+    events: ShardEvents,
+    cancel: Cancel,
+    turns: Callable[[str], Turns] | None = None,
 ) -> ShardOutcome:
     """Run a shard on this machine until it is finished or may not be tried again. Never raises for a lost worker.
 
     Units that lie in `spec.results` already are kept. Blocks until the end.
+
+    Args:
+        turns: makes the limits and budget of an attempt, by its ID.
     """
     started_at = _now()
     attempts: list[str] = []
@@ -60,7 +68,8 @@ def run_attempts(
     outcome = AttemptOutcome(ok=False, reason="cancelled", detail=cancel.reason)
     while not cancel.is_set():
         attempts.append(attempt_id(len(attempts) + 1))
-        outcome = _attempt(spec, make_channel(spec, len(attempts)), events, cancel, attempts[-1])
+        own = turns(attempts[-1]) if turns is not None else None
+        outcome = _attempt(spec, make_channel(spec, len(attempts)), events, cancel, attempts[-1], own)
         counts.update(outcome.counts)
         fruitless = 0 if outcome.finished else fruitless + 1
         if _all_there(spec):
@@ -93,14 +102,16 @@ def _end(outcome: AttemptOutcome, *, done: bool) -> Literal["committed", "cancel
     return "cancelled" if outcome.reason == "cancelled" else "failed"
 
 
-def _attempt(spec: ShardSpec, channel: Channel, events: ShardEvents, cancel: Cancel, attempt: str) -> AttemptOutcome:
+def _attempt(
+    spec: ShardSpec, channel: Channel, events: ShardEvents, cancel: Cancel, attempt: str, turns: Turns | None
+) -> AttemptOutcome:
     events.state(ShardState(shard=spec.index, state="running", attempt=attempt, machine=channel.machine))
 
     def unit(done: UnitDone, _paths: Sequence[Path]) -> None:
         events.unit(done)
 
     try:
-        handlers = Handlers(unit=unit, tokens=lambda names: events.tokens(spec.index, names))
+        handlers = Handlers(unit=unit, tokens=lambda names: events.tokens(spec.index, names), turns=turns)
         return supervise(spec, channel, handlers, cancel, attempt=attempt)
     finally:
         channel.close()

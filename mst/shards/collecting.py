@@ -6,16 +6,19 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from mst.collect.effective import effective_variant
 from mst.collect.loop import client_of, collect
 from mst.collect.order import trial_order
 from mst.collect.trial import Collected
 from mst.errors import UsageError
 from mst.model.keys import TrialKey
-from mst.model.shard import Started, TrialDone, unit_name
+from mst.model.shard import Started, TrialDone, UsageReport, unit_name
 from mst.model.trial import TrialRecord
+from mst.shards.asking import resources_of
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
+from mst.shards.spend import spent
 from mst.shards.units import ARTIFACTS, finished_units
 
 
@@ -47,7 +50,7 @@ async def collect_units(job: Job) -> None:
         scratch_root=job.scratch,
         sink=sink,
         cancel=job.cancel,
-        on_start=lambda key: job.send(Started(key=key)),
+        on_start=sink.start,
     )
     job.tally.cancelled += counts.not_started
 
@@ -78,10 +81,32 @@ class _Sink:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._writer = job.unit_writer()
+        self._turns: dict[TrialKey, int] = {}
+
+    async def start(self, key: TrialKey) -> None:
+        """Wait for a trial's turn: this is not the program's time."""
+        asking, plan = self._job.asking, self._job.bundle.record.plan
+        resources = resources_of(effective_variant(self._job.bundle.cases[key.case_id], plan.variant(key.variant)))
+        if not await asking.may_start(key):
+            self._job.cancel.set()
+            return
+        if resources:
+            self._turns[key] = await asking.take(resources, key=key)
+        self._job.send(Started(key=key))
+
+    def _end(self, record: TrialRecord, key: TrialKey) -> None:
+        usage = record.client_usage or (record.transcript.usage if record.transcript is not None else None)
+        tokens, cost_usd = spent([usage])
+        turn = self._turns.pop(key, None)
+        if turn is not None:
+            self._job.asking.give(turn, tokens or None)
+        if tokens or cost_usd:
+            self._job.send(UsageReport(key=key, tokens=tokens, cost_usd=cost_usd))
 
     def __call__(self, collected: Collected) -> None:
         record = collected.record
         key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
+        self._end(record, key)
         self.store(record, collected.artifacts, key)
 
     def store(self, record: TrialRecord, artifacts: Path | None, key: TrialKey) -> None:

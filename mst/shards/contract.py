@@ -13,10 +13,20 @@ from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.shard import Hello, UnitKey, Work
 
 LossReason = Literal[
-    "protocol", "exited", "silent", "cancelled", "version", "out_of_memory", "no_machine", "refused", "store", "lost"
+    "protocol",
+    "exited",
+    "silent",
+    "cancelled",
+    "version",
+    "out_of_memory",
+    "no_machine",
+    "refused",
+    "store",
+    "lost",
+    "budget",
 ]
 Shown = Literal["queued", "starting", "running", "lost", "committed", "failed", "cancelled"]
-TERMINAL: frozenset[LossReason] = frozenset({"version", "refused", "cancelled"})
+TERMINAL: frozenset[LossReason] = frozenset({"version", "refused", "cancelled", "budget"})
 """Reasons that no other attempt would change."""
 
 

@@ -11,11 +11,13 @@ from mst.grade.names import graders_for, pairwise_for
 from mst.judges.contract import Subject
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, TrialGrading
-from mst.model.shard import Graded, Started, Unit, UnitKey, unit_name
+from mst.model.shard import Graded, Started, Unit, UnitKey, UsageReport, unit_name
 from mst.runs.grading import GradingWalk, not_compared, not_graded
+from mst.shards.asking import AskedLimits
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
+from mst.shards.spend import grading_spent
 from mst.shards.units import UNITS, read_unit
 
 
@@ -37,14 +39,17 @@ async def grade_units(job: Job) -> None:
         scratch=job.scratch,
         redactor=job.redactor,
         earlier=earlier.get,
-        share=1 / bundle.record.count,
+        limits=AskedLimits(job.asking),
     )
     kept = Kept(live, job)
     writer = job.unit_writer()
 
     async def starting(key: UnitKey) -> None:
         if kept.starts(key):
-            job.send(Started(key=key))
+            if await job.asking.may_start(key):
+                job.send(Started(key=key))
+            else:
+                job.cancel.set()
 
     async def told(grading: TrialGrading | ComparisonGrading) -> None:
         if kept.answered(grading.key):
@@ -53,6 +58,9 @@ async def grade_units(job: Job) -> None:
         job.tally.failed += failed
         job.tally.graded += not failed
         passed = grading.passed if isinstance(grading, TrialGrading) else None
+        tokens, cost_usd = grading_spent(grading)
+        if tokens or cost_usd:
+            job.send(UsageReport(key=grading.key, tokens=tokens, cost_usd=cost_usd))
         path = writer.graded(grading)
         job.send(Graded(key=grading.key, status="failed" if failed else "graded", path=path, passed=passed))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mst.model.base import Model
 from mst.process.redact import Redactor
+from mst.shards.asking import Asking
 from mst.shards.bundle import Bundle
 from mst.shards.units import UnitWriter
 
@@ -43,6 +44,7 @@ class Job:
     cancel: asyncio.Event
     send: Callable[[Model], None]
     tally: Tally
+    asking: Asking
 
     def unit_writer(self) -> UnitWriter:
         """Makes this job's unit files."""

@@ -22,7 +22,6 @@ from mst.runs.folder import RunFolder
 from mst.runs.grading import GradedCase, NotAsked, Starting, Told
 from mst.runs.inputs import write_inputs
 from mst.runs.intact import refuse_altered
-from mst.runs.locate import new_regrade
 from mst.runs.record import regrade_record
 from mst.shards.bundle import BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome
@@ -38,7 +37,9 @@ from mst.shards.coordinate import (
     run_plan,
     save_plan,
 )
+from mst.shards.local_budget import BudgetStop, both
 from mst.shards.request import GradeRequest, Settled, lookup, owes
+from mst.shards.spend import Budget
 from mst.shards.units import each_finished
 
 
@@ -48,12 +49,14 @@ class Hooks:
 
     Attributes:
         watching: entered with the folder that is written, for as long as it is.
+        say: told what a person should read.
     """
 
     starting: Starting | None = None
     told: Told | None = None
     on_case: Callable[[GradedCase], None] | None = None
     watching: Callable[[RunFolder], AbstractContextManager[None]] = lambda _folder: nullcontext()
+    say: Callable[[str], None] = lambda _text: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,7 @@ def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Ca
     """
     refuse_ungradable(request.source)
     refuse_altered(request.source, (key for case in request.inputs.cases for key in request.keys(case)))
-    folder = new_regrade(request.source)
+    folder = request.claim(request.source)
     with folder.locked(), hooks.watching(folder):
         try:
             run = _begin(request, folder, runner)
@@ -311,7 +314,8 @@ async def _here(
     earlier: EarlierGradings | None,
 ) -> SummaryRecord:
     assert run.grading is not None
-    unasked: GradingSource = NotAsked("cancelled")
+    stop = BudgetStop(Budget.of(request.plan.budget), cancel, hooks.say)
+    unasked: GradingSource = NotAsked("cancelled, or the budget is used up" if request.plan.budget else "cancelled")
     async with aclosing(live):
         await live.preflight(request.judges())
         return await assemble(
@@ -322,11 +326,11 @@ async def _here(
             trials=request.source,
             source=live,
             variants=request.variants,
-            cancel=cancel,
+            cancel=stop,
             runner=run.grading.runner,
             unasked=unasked if earlier is None else Settled(unasked, earlier),
-            starting=hooks.starting,
-            told=hooks.told,
+            starting=both(stop.starting, hooks.starting),
+            told=both(stop.told, hooks.told),
             on_case=hooks.on_case,
         )
 

@@ -23,6 +23,7 @@ from mst.model import shard as wire
 from mst.model.shard import SILENCE_S, UnitKey, WorkerMessage, worker_message
 from mst.process.redact import Redactor
 from mst.shards.contract import Cancel, Channel, LossReason, ShardSpec, UnitDone, WorkerProcess
+from mst.shards.turns import Turns
 
 POLL_S = 0.1
 EXIT_GRACE_S = 10.0
@@ -59,6 +60,7 @@ class Handlers:
         tokens: values of secrets by name.
         started: a unit began.
         fetch: finds a file that the worker asked for by digest.
+        turns: limits and budget; without it everything starts at once.
     """
 
     unit: Callable[[UnitDone, Sequence[Path]], None]
@@ -66,6 +68,7 @@ class Handlers:
     started: Callable[[UnitKey], None] = lambda _key: None
     hello: Callable[[wire.Hello], None] = lambda _hello: None
     fetch: Callable[[str], Path] | None = None
+    turns: Turns | None = None
 
 
 def supervise(
@@ -98,6 +101,8 @@ def supervise(
         return session.run()
     finally:
         process.kill()
+        if handlers.turns is not None:
+            handlers.turns.close()
 
 
 class _Ended(Exception):
@@ -165,6 +170,8 @@ class _Session:
             line = self._inbox.get(timeout=POLL_S)
         except queue.Empty:
             self._check_silence()
+            if self._handlers.turns is not None:
+                self._handlers.turns.tick()
             return True
         self._heard = time.monotonic()
         if line is None:
@@ -209,8 +216,8 @@ class _Session:
                 self._hand_out(message.names)
             case wire.NeedFile():
                 self._bring(message.sha256)
-            case wire.Acquire():
-                self._process.send(_line(wire.Granted(key=message.key)))
+            case wire.Acquire() | wire.Released() | wire.Paused() | wire.UsageReport():
+                self._ask_for_turns(message)
             case wire.Started():
                 self._in_flight[message.key] = None
                 self._handlers.started(message.key)
@@ -222,8 +229,27 @@ class _Session:
             case wire.Refused():
                 reason: LossReason = "version" if message.code == VersionMismatch.code else "refused"
                 raise _Ended(reason, message.reason)
-            case wire.Heartbeat() | wire.UsageReport():
+            case wire.Heartbeat():
                 return
+
+    def _ask_for_turns(self, message: wire.Acquire | wire.Released | wire.Paused | wire.UsageReport) -> None:
+        turns = self._handlers.turns
+        match message:
+            case wire.Acquire() if turns is None:
+                self._answer(wire.Granted(key=message.key, call=message.call))
+            case _ if turns is None:
+                return
+            case wire.Acquire():
+                turns.acquire(message, self._answer)
+            case wire.Released():
+                turns.released(message.call, message.tokens)
+            case wire.Paused():
+                turns.paused(message.resource, message.seconds)
+            case wire.UsageReport():
+                turns.used(message)
+
+    def _answer(self, granted: wire.Granted) -> None:
+        self._process.send(_line(granted))
 
     def _greet(self, hello: wire.Hello) -> None:
         if hello.protocol != wire.SHARD_FORMAT:
@@ -274,6 +300,8 @@ class _Session:
             # a forced exit after done is no failure: all that was announced is here
             if self._cancel.is_set():
                 return "cancelled", self._cancel.reason
+            if self._handlers.turns is not None and self._handlers.turns.refused:
+                return "budget", self._handlers.turns.refused
             if self._done.cancelled:
                 return (
                     "lost",

@@ -26,6 +26,7 @@ from mst.model.shard import (
     HEARTBEAT_S,
     Cancel,
     Done,
+    Granted,
     Heartbeat,
     Hello,
     Limits,
@@ -37,6 +38,7 @@ from mst.model.shard import (
 )
 from mst.process.group import MARK, marked
 from mst.process.redact import Redactor
+from mst.shards.asking import Asking
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import collect_units
 from mst.shards.grading import grade_units
@@ -132,6 +134,7 @@ class _Session:
         self._tokens: asyncio.Future[Mapping[str, str]]
         self._cancel: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
+        self._asking = Asking(wire.send, has_budget=bool(bundle.record.plan.budget))
         self._orphaned = False
         self._ended = threading.Event()
 
@@ -179,6 +182,7 @@ class _Session:
             cancel=self._cancel,
             send=self._wire.send,
             tally=tally,
+            asking=self._asking,
         )
 
     async def _secrets(self, names: Sequence[str]) -> Mapping[str, str]:
@@ -211,6 +215,8 @@ class _Session:
                 self._tokens.set_result(message.values)
             case Cancel():
                 self._stop(message.grace_s)
+            case Granted():
+                self._asking.granted(message)
             case Limits() | _:
                 return
 

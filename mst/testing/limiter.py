@@ -59,7 +59,7 @@ class LimiterContract(ABC):
     def make(self) -> Callable[[], CallLimiter]:
         """A way to make limiters over one fresh state."""
 
-    def test_no_more_calls_run_at_once_than_allowed_and_each_end_lets_one_start(self):
+    def test_no_more_calls_run_at_once_than_allowed_and_each_end_lets_one_start(self) -> None:
         one = self.make()()
         caller = Caller(one, Rate("provider:p", concurrent=2))
         caller.ask("a", "b", "c", "d")
@@ -71,7 +71,7 @@ class LimiterContract(ABC):
         assert caller.wait(4)[3:] == ["d"]
         one.close()
 
-    def test_calls_at_a_rate_are_spaced(self):
+    def test_calls_at_a_rate_are_spaced(self) -> None:
         one = self.make()()
         caller = Caller(one, Rate("provider:p", per_minute=600))
         caller.ask(*"abcdefghijk")
@@ -82,7 +82,7 @@ class LimiterContract(ABC):
         assert 0.75 <= times[-1] - times[0] <= 1.6
         one.close()
 
-    def test_what_calls_really_used_counts_for_those_after_them(self):
+    def test_what_calls_really_used_counts_for_those_after_them(self) -> None:
         one = self.make()()
         caller = Caller(one, Rate("provider:p", concurrent=1, tokens_per_minute=60_000))
         caller.ask("a", tokens=10)
@@ -93,7 +93,7 @@ class LimiterContract(ABC):
         caller.wait(2)
         one.close()
 
-    def test_a_pause_holds_everything_on_its_resource_and_nothing_else(self):
+    def test_a_pause_holds_everything_on_its_resource_and_nothing_else(self) -> None:
         one = self.make()()
         caller = Caller(one, Rate("provider:p"))
         other = Caller(one, Rate("provider:q"))
@@ -107,7 +107,7 @@ class LimiterContract(ABC):
         assert time.monotonic() - began >= 1.55
         one.close()
 
-    def test_a_call_that_gives_up_waiting_does_not_hold_up_the_next(self):
+    def test_a_call_that_gives_up_waiting_does_not_hold_up_the_next(self) -> None:
         one = self.make()()
         caller = Caller(one, Rate("provider:p", concurrent=1))
         caller.ask("a", "b", "c")
@@ -117,14 +117,14 @@ class LimiterContract(ABC):
         assert caller.wait(2) == ["a", "c"]
         one.close()
 
-    def test_without_limits_calls_start_at_once(self):
+    def test_without_limits_calls_start_at_once(self) -> None:
         one = self.make()()
         caller = Caller(one, Rate("provider:p"))
         caller.ask(*(f"c{number}" for number in range(50)))
         caller.wait(50)
         one.close()
 
-    def test_closing_gives_back_what_was_held(self):
+    def test_closing_gives_back_what_was_held(self) -> None:
         make = self.make()
         one = make()
         first = Caller(one, Rate("provider:p", concurrent=1))

@@ -2,6 +2,7 @@
 
 import asyncio
 import bisect
+import json
 import subprocess
 import sys
 import threading
@@ -14,7 +15,10 @@ import pytest
 import mst
 from mst.fleet.connect import connect
 from mst.fleet.limiter import FleetLimiter, LimitBook
+from mst.fleet.spend import FleetSpend
 from mst.shards.rates import Ask, Rate
+from mst.shards.spend import Budget, LocalSpend
+from mst.testing.commandline import run_mst
 from mst.testing.servers import free_ports, valkey
 
 pytestmark = pytest.mark.server
@@ -245,4 +249,39 @@ def test_nothing_starts_while_the_broker_is_away(broker):
     broker.start()
     until(lambda: came == ["a", "b"])
     one.close()
+    client.close()
+
+
+def test_the_command_shows_and_sets_limits(broker, tmp_path):
+    env = {"MST_BROKER_URL": broker.url}
+    assert "no call has asked" in run_mst("fleet", "limits", cwd=tmp_path, env=env).out
+    said = run_mst("fleet", "limits", "provider:p", "--concurrent", "3", "--per-minute", "90", cwd=tmp_path, env=env)
+    assert said.out == "provider:p: 0 running, 0 waiting; at most 3 at a time, 90 a minute\n"
+    found = json.loads(
+        run_mst("fleet", "limits", "--json", "--spent", "20260501T120000Z-abc123", cwd=tmp_path, env=env).out
+    )
+    assert found["resources"][0]["limits"] == {"concurrent": 3, "per_minute": 90.0}
+    assert found["spent"] == {"20260501T120000Z-abc123": {"tokens": 0.0, "costUsd": 0.0}}
+    assert "no call has asked" in run_mst("fleet", "limits", "provider:p", "--clear", cwd=tmp_path, env=env).out
+    for wrong in (["p"], ["--concurrent", "3"], ["provider:p", "--clear", "--concurrent", "1"]):
+        said = run_mst("fleet", "limits", *wrong, cwd=tmp_path, env=env)
+        assert said.code == 2
+        assert len(said.error_lines) == 1
+
+
+def test_spending_is_counted_once_a_unit_and_attempt_here_and_on_the_fleet(broker):
+    client = connect(broker.url)
+    budget = Budget(cost_usd=1.0)
+    for ledger in (LocalSpend(), FleetSpend(client, "20260501T120000Z-abc123")):
+        assert ledger.reserve("u1", "1-a", budget) is None
+        ledger.settle("u1", "1-a", tokens=100, cost_usd=0.4)
+        ledger.settle("u1", "1-a", tokens=100, cost_usd=0.4)
+        # the mean of what ended is set aside, once
+        assert ledger.reserve("u2", "1-a", budget) is None
+        assert ledger.reserve("u2", "1-a", budget) is None
+        assert ledger.reserve("u3", "1-b", budget) is None
+        assert ledger.reserve("u4", "1-b", budget) == "the budget is used up: 1.2 of 1 USD are spent or in use"
+        ledger.settle("u2", "1-a", tokens=10, cost_usd=0.1)
+        assert ledger.reserve("u4", "1-b", budget) is None
+        assert ledger.reserve("u5", "1-b", Budget(tokens=100)).startswith("the budget is used up: ")
     client.close()

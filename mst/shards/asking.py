@@ -1,0 +1,115 @@
+"""The shard worker's side of limits: calls and units ask the supervisor, who asks for the whole fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from mst.judges.limits import Limiter, Limits, Slot
+from mst.model.base import Model
+from mst.model.case import Variant
+from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey
+
+
+class Asking:
+    """Asks the supervisor for turns. Of one event loop.
+
+    Args:
+        send: writes a message to the supervisor.
+        has_budget: whether units ask before they start.
+    """
+
+    def __init__(self, send: Callable[[Model], None], *, has_budget: bool) -> None:
+        self._send = send
+        self._has_budget = has_budget
+        self._numbers = itertools.count(1)
+        self._calls: dict[int, asyncio.Future[None]] = {}
+        self._units: dict[UnitKey, asyncio.Future[bool]] = {}
+
+    def granted(self, message: Granted) -> None:
+        """The supervisor's answer. One that nobody waits for any more is passed over."""
+        if message.call is not None:
+            call = self._calls.pop(message.call, None)
+            if call is not None and not call.done():
+                call.set_result(None)
+        elif message.key is not None:
+            unit = self._units.pop(message.key, None)
+            if unit is not None and not unit.done():
+                unit.set_result(message.refused is None)
+
+    async def may_start(self, key: UnitKey) -> bool:
+        """Whether the run's budget has room for a unit. Waits for the answer."""
+        if not self._has_budget:
+            return True
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._units[key] = answer
+        self._send(Acquire(key=key))
+        return await answer
+
+    async def take(self, resources: Sequence[str], *, tokens: int = 0, key: UnitKey | None = None) -> int:
+        """Wait for a turn on some resources; give it back with `give`."""
+        number = next(self._numbers)
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls[number] = answer
+        self._send(Acquire(key=key, call=number, resources=list(resources), tokens=tokens))
+        try:
+            await answer
+        except asyncio.CancelledError:
+            self.give(number)
+            raise
+        return number
+
+    def give(self, number: int, used: int | None = None) -> None:
+        """Give a turn back."""
+        self._calls.pop(number, None)
+        self._send(Released(call=number, tokens=used))
+
+    def pause(self, resource: str, seconds: float) -> None:
+        """Say that a provider told a call to wait."""
+        self._send(Paused(resource=resource, seconds=seconds))
+
+
+class AskedLimits(Limits):
+    """Limits of providers as judges use them, kept by the supervisor for all shards alike."""
+
+    def __init__(self, asking: Asking) -> None:
+        super().__init__()
+        self._asking = asking
+
+    def named(self, name: str) -> Limiter:
+        """The limiter of a provider."""
+        if name not in self._made:
+            self._made[name] = _AskedLimiter(self._asking, f"provider:{name}")
+        return self._made[name]
+
+
+class _AskedLimiter(Limiter):
+    def __init__(self, asking: Asking, resource: str) -> None:
+        super().__init__()
+        self._asking = asking
+        self._resource = resource
+
+    @asynccontextmanager
+    async def slot(self, tokens: int) -> AsyncIterator[Slot]:
+        """See `Limiter.slot`. A call that failed has used what nobody knows, so its estimate stands."""
+        slot = Slot(tokens)
+        number = await self._asking.take([self._resource], tokens=tokens)
+        try:
+            yield slot
+        finally:
+            self._asking.give(number, slot.used)
+
+    def pause(self, seconds: float) -> None:
+        """See `Limiter.pause`; holds on every machine."""
+        self._asking.pause(self._resource, seconds)
+
+
+def resources_of(variant: Variant) -> list[str]:
+    """What a trial of a variant uses: its model's provider, the model itself, and its servers by label."""
+    found = [f"server:{label}" for label in variant.servers]
+    if variant.model:
+        provider, slash, _ = variant.model.replace(":", "/", 1).partition("/")
+        found += [f"provider:{variant.model}", *([f"provider:{provider}"] if slash else [])]
+    return found

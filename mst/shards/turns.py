@@ -1,0 +1,104 @@
+"""The supervisor's side of `acquire`, `granted`, `released`, `paused` and `usage`: one attempt's calls and units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mst.errors import BrokerError
+from mst.model.base import digest
+from mst.model.shard import Acquire, Granted, UnitKey, UsageReport
+from mst.shards.limiter import CallLimiter
+from mst.shards.rates import Ask, Rate, wanted
+from mst.shards.spend import Budget, SpendLedger
+
+Answer = Callable[[Granted], None]
+
+
+class Turns:
+    """Asks limiter and spend ledger on behalf of one attempt. `close` gives back whatever it still has.
+
+    Args:
+        limiter: shared by all attempts of this machine.
+        rates: the plan's, by resource.
+        spend: the run's ledger; asked only when there is a budget.
+        budget: the plan's.
+        attempt: its ID; names its calls and its entries.
+
+    Attributes:
+        refused: why a unit was not started; empty while none was refused.
+    """
+
+    def __init__(
+        self,
+        limiter: CallLimiter,
+        rates: Mapping[str, Rate],
+        *,
+        spend: SpendLedger,
+        budget: Budget | None,
+        attempt: str,
+    ) -> None:
+        self.refused = ""
+        self._limiter = limiter
+        self._rates = rates
+        self._spend = spend
+        self._budget = budget
+        self._attempt = attempt
+        self._calls: set[int] = set()
+        self._unasked: dict[UnitKey, Answer] = {}
+        self._unsettled: dict[UnitKey, UsageReport] = {}
+
+    def acquire(self, message: Acquire, answer: Answer) -> None:
+        """A call wants its turn, or a unit wants to start. The answer comes when it may."""
+        if message.call is not None:
+            self._calls.add(message.call)
+            granted = Granted(call=message.call, key=message.key)
+            self._limiter.ask(
+                Ask(self._name(message.call), wanted(message.resources, self._rates), message.tokens),
+                lambda: answer(granted),
+            )
+        elif message.key is not None:
+            self._unasked[message.key] = answer
+            self.tick()
+
+    def released(self, call: int, tokens: int | None) -> None:
+        """A call has ended."""
+        self._calls.discard(call)
+        self._limiter.release(self._name(call), tokens)
+
+    def paused(self, resource: str, seconds: float) -> None:
+        """A provider told a call to wait."""
+        self._limiter.pause(resource, seconds)
+
+    def used(self, report: UsageReport) -> None:
+        """A unit has ended and says what it used."""
+        self._unsettled[report.key] = report
+        self.tick()
+
+    def tick(self) -> None:
+        """Tell and ask the spend ledger what it has not been told and asked. Without an answer nothing starts."""
+        try:
+            for key, report in list(self._unsettled.items()):
+                self._spend.settle(
+                    _unit(key), self._attempt, tokens=report.tokens or 0, cost_usd=report.cost_usd or 0.0
+                )
+                del self._unsettled[key]
+            for key, answer in list(self._unasked.items()):
+                why = self._spend.reserve(_unit(key), self._attempt, self._budget) if self._budget else None
+                del self._unasked[key]
+                self.refused = self.refused or why or ""
+                answer(Granted(key=key, refused=why))
+        except BrokerError:
+            return
+
+    def close(self) -> None:
+        """Give back every turn. Safe to call twice."""
+        for call in self._calls:
+            self._limiter.release(self._name(call))
+        self._calls.clear()
+
+    def _name(self, call: int) -> str:
+        return f"{self._attempt}.{call}"
+
+
+def _unit(key: UnitKey) -> str:
+    return digest(key.to_dict())[:24]
