@@ -22,7 +22,7 @@ from mst.cli.progress import Progress
 from mst.config.registry import lookup
 from mst.config.resolve import ResolvedEval, load_eval
 from mst.config.secrets import names_needed, secrets_for
-from mst.errors import GraderError, UsageError
+from mst.errors import GraderError, MstError, UsageError
 from mst.model.run import Phases, RunRecord, Selection
 from mst.model.shard import Work
 from mst.model.trial import TrialRecord
@@ -32,7 +32,7 @@ from mst.runs.locate import find_run, new_run
 from mst.runs.record import environment, new_record
 from mst.shards.collect_run import CollectRequest, collect_here, collect_in_shards, preflight, todo
 from mst.shards.contract import Cancel, RunnerContext
-from mst.shards.coordinate import clear_work, refuse_too_many
+from mst.shards.coordinate import clear_work, plans_of, refuse_too_many
 from mst.shards.regrade import Graded, Hooks, grade_collected
 from mst.shards.request import GradeRequest
 
@@ -148,7 +148,12 @@ def _run(
     cancel = Cancel()
     run = _begin(asked, resolved, folder, collecting) if fresh else _again(folder, resolved)
     with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
-        _collect(asked, resolved, folder, run, collecting, cancel)
+        try:
+            _collect(asked, resolved, folder, run, collecting, cancel)
+        except MstError:
+            if fresh:
+                _forget_unbegun(folder)
+            raise
         run = _collected(folder, run, resolved)
         if asked.no_grade or cancel.is_set():
             return _end_ungraded(folder, run, interrupted=cancel.is_set())
@@ -156,6 +161,12 @@ def _run(
     return finish(
         folder, fail_on=asked.fail_on, as_json=asked.as_json, interrupted=cancel.is_set(), refused=graded.refused
     )
+
+
+def _forget_unbegun(folder: RunFolder) -> None:
+    """Remove a new run of which nothing was sent or collected: a wrong set-up leaves no run."""
+    if not plans_of(folder.work, "collect") and not folder.has_trials():
+        clear_work(folder.path)
 
 
 def _begin(asked: Asked, resolved: ResolvedEval, folder: RunFolder, place: Place) -> RunRecord:
