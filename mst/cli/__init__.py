@@ -19,6 +19,7 @@ COMMANDS = {
     "attach": ("attach", "Go on with a grading whose coordinator is gone."),
     "cancel": ("cancel", "Stop a grading after the units in flight."),
     "show": ("show", "Show a run's result again."),
+    "store": ("store", "Runs in a result store: list, fetch, push, verify, clear."),
     "stats": ("stats", "Compute a statistic from numbers."),
     "schema": ("schema", "Print the JSON Schema of a file."),
     "worker": ("worker", "Run a Celery worker that grades and collects shards."),

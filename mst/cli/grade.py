@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, runner_options, secrets_file
+from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, results, runner_options, secrets_file
 
 
 @click.command(name="grade")
@@ -19,6 +19,7 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 )
 @secrets_file
 @output_dir
+@results
 @fail_on
 @as_json
 @click.pass_context
@@ -31,6 +32,7 @@ def command(
     resuming: bool,
     secrets_file: Path | None,
     output_dir: Path,
+    results: str | None,
     fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -45,14 +47,15 @@ def command(
     mst grade 7f3c2a.g2 --resume
     """
     from mst.cli.grading import Asked, grade_run
-    from mst.runs.locate import find_run
+    from mst.cli.results import located
 
-    folder = find_run(run, output_dir)
+    folder = located(run, output_dir, results)
     asked = Asked(
         config=config,
         runner=runner,
         options=read_runner_options(runner_option),
         secrets_file=secrets_file,
         mode="resume" if resuming else "new",
+        results=results,
     )
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

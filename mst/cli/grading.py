@@ -17,6 +17,7 @@ from mst.cli.cancelling import cancelled_on_request
 from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.progress import Progress
+from mst.cli.results import claiming, pushed
 from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
 from mst.errors import GraderError, SecretMissing, UsageError
@@ -41,6 +42,7 @@ class Asked:
     options: Mapping[str, str]
     secrets_file: Path | None
     mode: Mode
+    results: str | None = None
 
 
 def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_json: bool) -> int:
@@ -68,6 +70,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             secret_names=names_needed(inputs.plan, inputs.cases, "grade"),
             lacking=lacking,
             variants=[variant.name for variant in inputs.plan.variants],
+            claim=claiming(asked.results),
         )
         context = RunnerContext(
             run_id=folder.run_id,
@@ -83,7 +86,11 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
     if graded is None:
         click.echo(f"mst: {folder.run_id}: every grader has given its verdict; nothing to do", err=True)
         return 0
-    return finish(graded.folder, fail_on=fail_on, as_json=as_json, interrupted=cancel.is_set(), refused=graded.refused)
+    ending = finish(
+        graded.folder, fail_on=fail_on, as_json=as_json, interrupted=cancel.is_set(), refused=graded.refused
+    )
+    pushed(graded.folder, asked.results, interrupted=cancel.is_set())
+    return ending
 
 
 def _secrets(inputs: GradeInputs, asked: Asked, *, local: bool) -> tuple[Mapping[str, str], SecretMissing | None]:

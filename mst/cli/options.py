@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from mst.store.contract import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +26,9 @@ secrets_file = click.option(
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     default=None,
     help="JSON object or dotenv lines; the only secrets that reach another process or machine.",
+)
+results = click.option(
+    "--results", metavar="URI", default=None, help="Result store of runs: file:PATH, s3://BUCKET/PREFIX, gs://..."
 )
 fail_on = click.option(
     "--fail-on",
@@ -67,6 +73,22 @@ def read_runner_options(pairs: Sequence[str]) -> dict[str, str]:
             )
         found[key] = value
     return found
+
+
+def open_results(uri: str | None) -> Store:
+    """The store that `--results` names, else MST_STORE.
+
+    Raises:
+        UsageError: neither does; or the URI is wrong.
+    """
+    from mst.config.settings import Settings
+    from mst.errors import UsageError
+    from mst.store.uri import open_store
+
+    found = uri or Settings.from_environment().store
+    if not found:
+        raise UsageError("which store? give --results URI or set MST_STORE")
+    return open_store(found)
 
 
 def is_fancy() -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, runner_options, secrets_file
+from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, results, runner_options, secrets_file
 
 
 @click.command(name="run")
@@ -29,6 +29,7 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 @click.option("--fail-fast", is_flag=True, help="Start no more trials after the first that broke down.")
 @secrets_file
 @output_dir
+@results
 @fail_on
 @as_json
 @click.pass_context

@@ -19,6 +19,7 @@ from mst.cli.ending import finish
 from mst.cli.grading import open_runner, parse_options
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.progress import Progress
+from mst.cli.results import check_results, located, pushed
 from mst.config.registry import lookup
 from mst.config.resolve import ResolvedEval, load_eval
 from mst.config.secrets import names_needed, secrets_for
@@ -28,7 +29,7 @@ from mst.model.shard import Work
 from mst.model.trial import TrialRecord
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, write_inputs
-from mst.runs.locate import find_run, new_run
+from mst.runs.locate import new_run
 from mst.runs.record import environment, new_record
 from mst.shards.collect_run import CollectRequest, collect_here, collect_in_shards, preflight, todo
 from mst.shards.contract import Cancel, RunnerContext
@@ -59,6 +60,7 @@ class Asked:
     fail_fast: bool
     secrets_file: Path | None
     output_dir: Path
+    results: str | None = None
     fail_on: tuple[str, ...]
     as_json: bool
 
@@ -90,7 +92,7 @@ class Place:
 
 def run_eval(asked: Asked) -> int:
     """Collect, grade unless asked not to, and end; returns the exit code."""
-    resumed = find_run(asked.resuming, asked.output_dir) if asked.resuming else None
+    resumed = located(asked.resuming, asked.output_dir, asked.results) if asked.resuming else None
     selection = resumed.run().selection if resumed is not None else asked.selection()
     with load_eval(asked.config, selection=selection) as resolved:
         for warning in resolved.warnings:
@@ -102,9 +104,12 @@ def run_eval(asked: Asked) -> int:
         if asked.dry_run:
             _say_plan(resolved)
             return 0
+        check_results(asked.results, resolved.plan.name)
         folder = resumed or new_run(asked.output_dir, resolved.plan.name, datetime.now(UTC))
         with folder.locked():
-            return _run(asked, resolved, folder, collecting, grading, fresh=resumed is None)
+            code = _run(asked, resolved, folder, collecting, grading, fresh=resumed is None)
+            pushed(folder, asked.results, interrupted=code == 130)
+            return code
 
 
 def _place(name: str, given: Mapping[str, str], work: Work, resolved: ResolvedEval, asked: Asked) -> Place:

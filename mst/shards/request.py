@@ -19,6 +19,7 @@ from mst.runs.earlier import EarlierGradings, kept_preferences, kept_scores
 from mst.runs.folder import RunFolder
 from mst.runs.grading import GradedTrial, pairs_of
 from mst.runs.inputs import GradeInputs
+from mst.runs.locate import new_regrade
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class GradeRequest:
         selection: how the grading is narrowed, if it is.
         case_ids: the cases to grade when narrowed.
         variants: names in the plan's order.
+        claim: takes the number of a new regrade of a run and makes its folder.
     """
 
     source: RunFolder
@@ -46,6 +48,7 @@ class GradeRequest:
     lacking: SecretMissing | None = None
     selection: Selection | None = None
     variants: Sequence[str] = ()
+    claim: Callable[[RunFolder], RunFolder] = new_regrade
 
     @property
     def plan(self) -> EvalPlan:

@@ -6,6 +6,7 @@ import secrets
 from datetime import datetime, timedelta
 
 from mst.errors import StoreUnavailable
+from mst.model.keys import segment
 from mst.store.contract import Store
 from mst.store.layout import clock_key
 
@@ -19,7 +20,12 @@ TRUSTED_AGE = LEAST_AGE / 2
 
 def store_now(store: Store, eval_name: str) -> datetime:
     """What time it is for the store: writes a small object of an eval and looks when that was. Two requests."""
-    key = clock_key(eval_name)
+    return folder_now(store, segment(eval_name))
+
+
+def folder_now(store: Store, eval_folder: str) -> datetime:
+    """The same, given the eval's folder."""
+    key = clock_key(eval_folder)
     store.put(key, secrets.token_hex(8).encode())
     found = store.head(key)
     if found is None:

@@ -14,6 +14,7 @@ from mst.store.layout import RunKeys, ShardKeys, latest_key, runs_folder
 
 CLAIM_TRIES = 1000
 LATEST_TRIES = 16
+MEND = "delete it and attach again: the shard's finished units are taken over"
 
 Commit = Literal["committed", "mine", "fenced"]
 
@@ -53,9 +54,12 @@ def read_shard(store: Store, keys: ShardKeys) -> ShardManifest | None:
     except ObjectMissing:
         return None
     place = f"{store.uri}: {keys.manifest}"
-    manifest = ShardManifest.from_json(data, place)
+    try:
+        manifest = ShardManifest.from_json(data, place)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; {MEND}") from error
     if shard_keys(manifest) != keys:
-        raise CorruptFile(f"{place}: is the manifest of {shard_keys(manifest).folder}")
+        raise CorruptFile(f"{place}: is the manifest of {shard_keys(manifest).folder}; {MEND}")
     return manifest
 
 

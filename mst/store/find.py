@@ -61,7 +61,7 @@ def read_run(store: Store, keys: RunKeys) -> FoundManifest | None:
     first_fault: CorruptFile | None = None
     for generation in generations(store, keys):
         try:
-            return _read_generation(store, keys, generation)
+            return read_generation(store, keys, generation)
         except CorruptFile as error:
             _LOG.warning("passed over a manifest: %s", error)
             first_fault = first_fault or error
@@ -124,7 +124,14 @@ def _latest(store: Store, eval_name: str | None) -> StoredRun:
     return StoredRun(name, record.run_id, found[0])
 
 
-def _read_generation(store: Store, keys: RunKeys, generation: int) -> FoundManifest:
+def read_generation(store: Store, keys: RunKeys, generation: int) -> FoundManifest:
+    """One generation of a run's manifest.
+
+    Raises:
+        ObjectMissing: there is none.
+        CorruptFile: it cannot be read, or is another's.
+        FormatError: it is of another major version.
+    """
     key = keys.manifest(generation)
     data, place = store.get(key), f"{store.uri}: {key}"
     manifest = RunManifest.from_json(data, place)

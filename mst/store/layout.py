@@ -33,9 +33,9 @@ def latest_key(eval_name: str) -> str:
     return f"{segment(eval_name)}/latest.json"
 
 
-def clock_key(eval_name: str) -> str:
-    """The key whose modification time tells what time it is for the store."""
-    return f"{segment(eval_name)}/clock"
+def clock_key(eval_folder: str) -> str:
+    """The key, in an eval's folder, whose modification time tells what time it is for the store."""
+    return f"{eval_folder}/clock"
 
 
 def pack_key(folder: str, sha256: str) -> str:

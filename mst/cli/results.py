@@ -1,0 +1,80 @@
+"""`--results URI` of `run`, `grade` and `show`: a run is used where it is, and what came of it goes back there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mst.errors import StoreError
+from mst.runs.folder import RunFolder
+from mst.runs.locate import find_run, new_regrade
+
+if TYPE_CHECKING:
+    from mst.store.contract import Store
+
+
+def located(ref: str, root: Path, uri: str | None) -> RunFolder:
+    """The run that is meant: under the results root, or fetched into it from the store.
+
+    Raises:
+        UsageError: nobody has it.
+        StoreError: the store cannot be read.
+    """
+    if uri is None:
+        return find_run(ref, root)
+    from mst.runs.stored import bring
+
+    return bring(_open(uri), ref, root)
+
+
+def claiming(uri: str | None) -> Callable[[RunFolder], RunFolder]:
+    """How the number of a regrade is claimed: here, and in the store too if there is one."""
+    if uri is None:
+        return new_regrade
+    from mst.runs.stored import claim_in
+
+    return claim_in(_open(uri))
+
+
+def check_results(uri: str | None, eval_name: str) -> None:
+    """Find a store that cannot be written before anything is paid.
+
+    Raises:
+        StoreError: it cannot.
+    """
+    if uri is not None:
+        from mst.model.keys import segment
+        from mst.store.age import folder_now
+
+        folder_now(_open(uri), segment(eval_name))
+
+
+def pushed(folder: RunFolder, uri: str | None, *, interrupted: bool = False) -> None:
+    """Push what is there of a run, if a store was named. The folder stays.
+
+    Raises:
+        StoreError: says how to push it later.
+    """
+    if uri is None:
+        return
+    again = f"push it with: mst store push {folder.path} --results '{uri}'"
+    if interrupted:
+        click.echo(f"mst: not pushed; {again}", err=True)
+        return
+    from mst.runs.stored import push_folder
+
+    try:
+        store = _open(uri)
+        manifest = push_folder(store, folder)
+    except StoreError as error:
+        raise type(error)(f"{error}\nthe run is kept; {again}") from error
+    click.echo(f"mst: pushed to {store.uri}, generation {manifest.generation}", err=True)
+
+
+def _open(uri: str) -> Store:
+    from mst.cli.options import open_results
+
+    return open_results(uri)

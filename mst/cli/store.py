@@ -1,0 +1,155 @@
+"""`mst store`: look into a result store, bring runs into it and out of it, check it and clear it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mst.cli.options import as_json, output_dir, results
+
+if TYPE_CHECKING:
+    from mst.store.contract import Store
+
+
+@click.group(name="store")
+def command() -> None:
+    """Runs in a result store: listed, fetched, pushed, verified, and leftovers removed.
+
+    The store is `--results URI`, else MST_STORE: file:PATH, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX.
+    """
+
+
+@command.command(name="ls")
+@click.argument("eval_name", metavar="[EVAL]", required=False)
+@results
+@as_json
+def ls(eval_name: str | None, results: str | None, as_json: bool) -> None:
+    """List the runs of a store, or of one eval in it."""
+    from mst.runs.stored import stored_runs
+    from mst.store.commit import read_latest
+
+    store = _open(results)
+    found = stored_runs(store, eval_name)
+    latest = {name: read_latest(store, name) for name in {run.eval_name for run in found}}
+    rows = [
+        {
+            "eval": run.eval_name,
+            "runId": run.run_id,
+            "generation": run.generation,
+            "complete": run.complete,
+            "latest": (record := latest[run.eval_name]) is not None and record.run_id == run.run_id,
+            "files": len(run.files) + sum(pack.files for pack in run.packs),
+            "bytes": sum(file.size for file in run.files) + sum(pack.size for pack in run.packs),
+            "pushedAt": run.created_at.isoformat(),
+        }
+        for run in found
+    ]
+    if as_json:
+        click.echo(json.dumps({"store": store.uri, "runs": rows}, indent=2))
+        return
+    for row in rows:
+        state = "latest" if row["latest"] else "complete" if row["complete"] else "partial"
+        click.echo(f"{row['eval']}  {row['runId']}  {state}  {row['files']} files  {row['bytes']} bytes")
+
+
+@command.command(name="fetch")
+@click.argument("run", metavar="RUN")
+@results
+@output_dir
+def fetch(run: str, results: str | None, output_dir: Path) -> None:
+    """Fetch a run into the results root; a regrade's source too.
+
+    Every byte is checked. A run is there whole or not at all. RUN is a run ID, its short form, or `latest`.
+    """
+    from mst.runs.stored import bring
+
+    click.echo(bring(_open(results), run, output_dir).path)
+
+
+@command.command(name="push")
+@click.argument("run", metavar="RUN")
+@click.option("--repair", is_flag=True, help="Send everything again, over objects whose bytes went wrong.")
+@results
+@output_dir
+def push(run: str, repair: bool, results: str | None, output_dir: Path) -> None:
+    """Push a run from the results root; a regrade's source is pushed first unless it is there.
+
+    What is there is not sent again. RUN is a run folder, a run ID, its short form, or `latest`.
+    """
+    from mst.runs.locate import find_run
+    from mst.runs.stored import push_folder
+
+    store, folder = _open(results), find_run(run, output_dir)
+    with folder.locked():
+        manifest = push_folder(store, folder, repair=repair)
+    click.echo(f"{store.uri}: {manifest.eval_name} {manifest.run_id}, generation {manifest.generation}")
+
+
+@command.command(name="verify")
+@click.argument("run", metavar="[RUN]", required=False)
+@results
+@as_json
+@click.pass_context
+def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bool) -> None:
+    """Read everything that manifests list and compare it; exit 4 and name each object that is wrong.
+
+    RUN is a run ID, its short form, or `latest`; every run by default.
+    """
+    from mst.store.find import find_run
+    from mst.store.layout import RunKeys
+    from mst.store.verify import verify_run, verify_store
+
+    store = _open(results)
+    if run is None:
+        wrong = list(verify_store(store))
+    else:
+        found = find_run(store, run)
+        wrong = list(verify_run(store, RunKeys(found.eval_name, found.run_id)))
+    if as_json:
+        click.echo(json.dumps({"store": store.uri, "wrong": [{"key": w.key, "what": w.what} for w in wrong]}, indent=2))
+    else:
+        for one in wrong:
+            click.echo(f"{one.key}: {one.what}")
+    click.echo(f"mst: {len(wrong) or 'nothing'} wrong in {store.uri}", err=True)
+    ctx.exit(4 if wrong else 0)
+
+
+@command.command(name="gc")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--age-days", type=click.FloatRange(1), default=7.0, show_default=True, help="Keep what is younger.")
+@click.option("--abandon", is_flag=True, help="Also dispatches that were opened longer ago and never closed.")
+@click.option("--eval", "eval_name", default=None, help="Only this eval.")
+@results
+@as_json
+def gc(
+    dry_run: bool, age_days: float, abandon: bool, eval_name: str | None, results: str | None, as_json: bool
+) -> None:
+    """Remove leftovers: what no manifest lists, and dispatches that are over. Try --dry-run first.
+
+    Safe beside pushes and running dispatches. What any run lists is never removed.
+    """
+    from mst.model.keys import segment
+    from mst.store.gc import find_leftovers, remove
+
+    store, age = _open(results), timedelta(days=age_days)
+    folders = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
+    gone: list[dict[str, object]] = []
+    for folder in folders:
+        for leftover in find_leftovers(store, folder, age=age, abandon=abandon):
+            if dry_run or remove(store, leftover):
+                gone.append({"key": leftover.info.key, "bytes": leftover.info.size, "why": leftover.why})
+                if not as_json:
+                    click.echo(f"{leftover.info.key}  {leftover.info.size}  {leftover.why}")
+    if as_json:
+        click.echo(json.dumps({"store": store.uri, "dryRun": dry_run, "removed": gone}, indent=2))
+    click.echo(f"mst: {len(gone)} objects {'would be ' if dry_run else ''}removed from {store.uri}", err=True)
+
+
+def _open(uri: str | None) -> Store:
+    from mst.cli.options import open_results
+
+    return open_results(uri)

@@ -1,0 +1,268 @@
+"""A team's day with a result store, on the real command line: runs are graded where they are, checked and cleared."""
+
+import json
+import os
+from datetime import timedelta
+
+import pytest
+
+from mst.model.manifest import RunManifest
+from mst.store import open_store
+from mst.store.find import list_runs, read_run
+from mst.store.layout import RunKeys
+from mst.store.listing import Listing
+from mst.testing.commandline import call_mst
+from mst.testing.stored_run import write_echo_eval
+
+OLD = timedelta(days=30).total_seconds()
+
+
+@pytest.fixture
+def mst(capsys):
+    return lambda *arguments: call_mst(capsys, *arguments)
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return f"file:{tmp_path / 'store'}"
+
+
+@pytest.fixture
+def store(uri):
+    return open_store(uri)
+
+
+@pytest.fixture
+def ran(mst, tmp_path, uri):
+    """A run that was collected and graded here and pushed; its ID."""
+    config = write_echo_eval(tmp_path / "eval")
+    said = mst("run", config, "--output-dir", tmp_path / "here", "--results", uri)
+    assert said.code == 0, said.err
+    (path,) = (tmp_path / "here").glob("*/runs/*")
+    return path.name
+
+
+def files(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.relative_to(folder).as_posix().startswith(".")
+    }
+
+
+def run_folder(root, run_id):
+    (found,) = root.glob(f"*/runs/{run_id}")
+    return found
+
+
+def test_a_run_is_pushed_with_its_manifest_and_becomes_latest(mst, ran, uri, tmp_path):
+    said = mst("store", "ls", "--results", uri, "--json")
+    (row,) = json.loads(said.out)["runs"]
+    assert (row["runId"], row["complete"], row["latest"], row["generation"]) == (ran, True, True, 1)
+    assert row["files"] == len(files(run_folder(tmp_path / "here", ran)))
+    assert ran in mst("store", "ls", "echoes", "--results", uri).out
+
+
+def test_a_run_is_shown_and_graded_where_it_is(mst, ran, uri, store, tmp_path):
+    there = tmp_path / "there"
+    said = mst("show", "latest", "--output-dir", there, "--results", uri)
+    assert said.code == 0, said.err
+    assert files(run_folder(there, ran)) == files(run_folder(tmp_path / "here", ran))
+    said = mst("grade", "latest", "--output-dir", there, "--results", uri)
+    assert said.code == 0, said.err
+    regrade = read_run(store, RunKeys("echoes", f"{ran}.g2")).manifest
+    assert regrade.source.run_id == ran
+    assert {pack.object for pack in regrade.source.packs} == set(
+        Listing.of(read_run(store, RunKeys("echoes", ran)).manifest).objects()
+    ) - {pack.index_object for pack in regrade.source.packs}
+    third = tmp_path / "third"
+    said = mst("show", f"{ran[-6:]}.g2", "--output-dir", third, "--results", uri)
+    assert said.code == 0, said.err
+    for run_id in (ran, f"{ran}.g2"):
+        assert files(run_folder(third, run_id)) == files(run_folder(there, run_id))
+
+
+def test_numbers_of_regrades_are_claimed_in_the_store_and_here(mst, ran, uri, tmp_path):
+    for root in ("one", "two"):
+        assert mst("grade", ran, "--output-dir", tmp_path / root, "--results", uri).code == 0
+    assert mst("grade", ran, "--output-dir", tmp_path / "here").code == 0
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    assert {run.run_id for run in list_runs(open_store(uri))} == {ran, f"{ran}.g2", f"{ran}.g3", f"{ran}.g4"}
+
+
+def test_a_copy_that_is_not_what_the_store_holds_is_not_graded(mst, ran, uri, tmp_path):
+    record = run_folder(tmp_path / "here", ran) / "run.json"
+    record.write_bytes(record.read_bytes() + b"\n")
+    said = mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri)
+    assert said.code == 2
+    assert "mst store push" in said.err
+    assert mst("store", "push", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+
+
+def test_a_store_that_cannot_be_written_is_found_before_anything_runs(mst, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    config = write_echo_eval(tmp_path / "eval")
+    said = mst("run", config, "--output-dir", tmp_path / "here", "--results", f"file:{tmp_path / 'file'}")
+    assert said.code == 4
+    assert len(said.error_lines) == 1
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_store_is_named_or_asked_for(mst, tmp_path, monkeypatch, ran, uri):
+    monkeypatch.delenv("MST_STORE", raising=False)
+    said = mst("store", "ls")
+    assert (said.code, "MST_STORE" in said.err) == (2, True)
+    monkeypatch.setenv("MST_STORE", uri)
+    assert ran in mst("store", "ls").out
+
+
+def test_a_run_is_fetched_whole_with_its_source(mst, ran, uri, tmp_path):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    said = mst("store", "fetch", f"{ran}.g2", "--output-dir", tmp_path / "there", "--results", uri)
+    assert said.code == 0, said.err
+    for run_id in (ran, f"{ran}.g2"):
+        assert files(run_folder(tmp_path / "there", run_id)) == files(run_folder(tmp_path / "here", run_id))
+
+
+def test_verify_finds_every_flipped_bit_and_a_repair_mends_it(mst, ran, uri, store, tmp_path):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    assert mst("store", "verify", "--results", uri).code == 0
+    keys = [info.key for info in store.list("echoes/runs") if not info.key.endswith("claim.json")]
+    assert len(keys) >= 6
+    for key in keys:
+        good = store.get(key)
+        for at in {0, len(good) // 2, len(good) - 1}:
+            wrong = bytearray(good)
+            wrong[at] ^= 4
+            store.put(key, bytes(wrong))
+            said = mst("store", "verify", "--results", uri, "--json")
+            assert said.code == 4, key
+            assert key in {one["key"] for one in json.loads(said.out)["wrong"]}
+        store.put(key, good)
+    (pack,) = (key for key in keys if "/packs/" in key and f"{ran}/" in key)
+    store.put(pack, b"x" + store.get(pack)[1:])
+    said = mst("store", "verify", ran, "--results", uri)
+    assert (said.code, pack in said.out, "run.json" in said.out or "files:" in said.out) == (4, True, True)
+    said = mst("store", "push", ran, "--repair", "--output-dir", tmp_path / "here", "--results", uri)
+    assert said.code == 0, said.err
+    assert mst("store", "verify", "--results", uri).code == 0
+
+
+def test_verify_names_what_is_gone(mst, ran, uri, store):
+    for key in [info.key for info in store.list("echoes/runs") if "/packs/" in info.key]:
+        store.delete(key)
+    said = mst("store", "verify", "latest", "--results", uri)
+    assert said.code == 4
+    assert "is gone" in said.out
+
+
+def age(tmp_path, *keys, seconds=OLD):
+    for key in keys:
+        path = tmp_path / "store" / key
+        at = path.stat().st_mtime - seconds
+        os.utime(path, (at, at))
+
+
+def test_gc_removes_what_nothing_lists_and_only_that(mst, ran, uri, store, tmp_path):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    listed = {info.key for info in store.list("echoes")}
+    orphans = {f"echoes/runs/{ran}/{kind}/{number * 64}" for kind in ("blobs", "packs", "indexes") for number in "01"}
+    for key in orphans:
+        store.put(key, b"leftover")
+    age(tmp_path, *(info.key for info in store.list("echoes")))
+    young = f"echoes/runs/{ran}/blobs/{'2' * 64}"
+    store.put(young, b"being pushed")
+    said = mst("store", "gc", "--dry-run", "--results", uri, "--json")
+    assert {one["key"] for one in json.loads(said.out)["removed"]} == orphans
+    assert {info.key for info in store.list("echoes")} == listed | orphans | {young, "echoes/clock"}
+    assert mst("store", "gc", "--results", uri).code == 0
+    assert {info.key for info in store.list("echoes")} == listed | {young, "echoes/clock"}
+    assert mst("store", "verify", "--results", uri).code == 0
+
+
+def test_gc_keeps_what_only_a_regrade_lists(mst, ran, uri, store, tmp_path):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    keys = RunKeys("echoes", ran)
+    store.delete(keys.manifest(1))
+    age(tmp_path, *(info.key for info in store.list("echoes")))
+    assert mst("store", "gc", "--results", uri).code == 0
+    said = mst("store", "fetch", f"{ran}.g2", "--output-dir", tmp_path / "there", "--results", uri)
+    assert said.code == 0, said.err
+
+
+def test_gc_keeps_what_was_replaced_lately(mst, ran, uri, store, tmp_path):
+    folder = run_folder(tmp_path / "here", ran)
+    first = read_run(store, RunKeys("echoes", ran)).manifest
+    for path in folder.rglob("*.json"):
+        path.write_bytes(path.read_bytes() + b"\n")
+    age(tmp_path, *(info.key for info in store.list("echoes")))
+    assert mst("store", "push", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    assert "0 objects" in mst("store", "gc", "--results", uri).err
+    age(tmp_path, RunKeys("echoes", ran).manifest(2))
+    said = mst("store", "gc", "--results", uri, "--json")
+    assert {one["key"] for one in json.loads(said.out)["removed"]} <= set(Listing.of(first).objects())
+    assert mst("store", "verify", "--results", uri).code == 0
+
+
+def test_gc_does_nothing_when_it_cannot_know(mst, ran, uri, store, tmp_path):
+    key = RunKeys("echoes", ran).manifest(1)
+    store.put(key, store.get(key)[:-5])
+    age(tmp_path, *(info.key for info in store.list("echoes")))
+    before = {info.key for info in store.list("echoes")}
+    said = mst("store", "gc", "--results", uri)
+    assert said.code != 0
+    assert key in said.err
+    assert {info.key for info in store.list("echoes")} == before | {"echoes/clock"}
+
+
+def test_gc_takes_dispatches_only_when_they_are_over(mst, ran, uri, store, tmp_path):
+    run = RunKeys("echoes", ran)
+    made = {}
+    for name in ("d1", "d2", "d3"):
+        dispatch = run.dispatch(name)
+        shard = dispatch.shard(0)
+        made[name] = {
+            dispatch.bundle("0" * 64),
+            dispatch.blob("1" * 64),
+            shard.manifest,
+            shard.unit("1-a", "u.json"),
+            f"{shard.attempt('1-a')}/packs/{'2' * 64}",
+        }
+        for key in made[name] | {dispatch.record}:
+            store.put(key, b"{}")
+    for name in ("d1", "d2"):
+        store.put(run.dispatch(name).closed, b"{}")
+    age(tmp_path, *(info.key for info in store.list(run.dispatches)))
+    store.put(run.dispatch("d2").closed, b"{}")
+
+    def removed(*more):
+        said = mst("store", "gc", "--dry-run", "--results", uri, "--json", *more)
+        return [one["key"] for one in json.loads(said.out)["removed"]]
+
+    assert set(removed()) == made["d1"]
+    assert set(removed("--abandon")) == made["d1"] | made["d3"]
+    assert removed()[0] == run.dispatch("d1").shard(0).manifest
+    assert mst("store", "gc", "--results", uri).code == 0
+    assert {run.dispatch("d1").record, run.dispatch("d1").closed} <= {info.key for info in store.list("echoes")}
+
+
+def test_an_object_that_is_written_again_meanwhile_stays(uri, store, ran, tmp_path):
+    from mst.store.gc import find_leftovers, remove
+
+    key = f"echoes/runs/{ran}/blobs/{'0' * 64}"
+    store.put(key, b"leftover")
+    age(tmp_path, key)
+    (leftover,) = find_leftovers(store, "echoes")
+    store.put(key, b"leftover")
+    assert not remove(store, leftover)
+    assert store.get(key) == b"leftover"
+
+
+def test_leftovers_younger_than_a_day_are_never_removed(mst, ran, uri):
+    assert mst("store", "gc", "--age-days", "0.5", "--results", uri).code == 2
+
+
+def test_a_manifest_reads_back(store, ran):
+    key = RunKeys("echoes", ran).manifest(1)
+    assert RunManifest.from_json(store.get(key), key).run_id == ran
