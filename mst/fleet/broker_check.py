@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mst.errors import BrokerError
-from mst.fleet.connect import broker_errors, connect, is_loopback, without_password
+from mst.fleet.connect import broker_errors, check_url, connect, is_loopback, without_password
 
 MIN_VERSION = (6, 2)
 SECTIONS = ("server", "memory", "cluster", "persistence")
@@ -40,7 +40,7 @@ def check_broker(url: str, *, allow_plain: bool = False) -> BrokerFacts:
         UsageError: the URL is none of ours.
         BrokerError: unreachable, wrong password, or unfit; one line that names the setting.
     """
-    place = without_password(url)
+    place = without_password(check_url(url))
     if not allow_plain:
         _check_transport(url, place)
     client = connect(url, answer_s=10.0)

@@ -118,11 +118,18 @@ class Follower:
             if self._open and self.book.head(self.head.scope) is None:
                 self.write_again()
             for index, entry in self.book.entries(self.head):
-                if index in self._open and entry.state in (State.FAILED, State.CANCELLED):
+                if index in self._open and self._is_over(index, entry):
                     self._ended[index] = entry
                     self._open.discard(index)
         except BrokerError:
             return
+
+    def _is_over(self, index: int, entry: Entry) -> bool:
+        """Whether nobody will work on a shard any more, although it had no manifest when the store was looked at."""
+        if entry.state is State.COMMITTED:
+            # committed since that look; or the manifest was taken away, and closing makes another
+            return read_shard(self.store, self.keys.shard(index)) is None
+        return entry.state in (State.FAILED, State.CANCELLED)
 
     def _pass_cancel_on(self) -> None:
         if not self.cancel.is_set() or self._cancelled:
@@ -163,6 +170,8 @@ class Follower:
                 return "lost", "its manifest does not list all of its units"
             case None:
                 return "lost", f"the deadline {self.head.deadline.isoformat(timespec='seconds')} passed"
+            case Entry(state=State.COMMITTED):
+                return "lost", "its manifest is gone from the store"
             case Entry(state=State.CANCELLED):
                 return "cancelled", entry.reason or entry.cancel
             case Entry(reason="deadline"):

@@ -1,0 +1,224 @@
+"""Wrong set-ups of a fleet: one clear line each with what to do, the right exit code, and nothing half-written."""
+
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+
+from mst.fleet.connect import without_password
+from mst.fleet.keys import keygen
+from mst.testing.commandline import call_mst, until
+from mst.testing.fleet import Bed, fleet
+from mst.testing.quiz_eval import Quiz
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory):
+    with fleet(tmp_path_factory.mktemp("fleet")) as running:
+        yield Bed(running, tmp_path_factory.mktemp("quiz"))
+
+
+@pytest.fixture
+def mst(bed, monkeypatch, capsys):
+    """Runs a command here, as a coordinator with some settings changed; None takes one away."""
+
+    def run(*arguments, **settings):
+        monkeypatch.chdir(bed.home)
+        for name, value in {**bed.fleet.coordinator, **settings}.items():
+            if value is None:
+                monkeypatch.delenv(name, raising=False)
+            else:
+                monkeypatch.setenv(name, str(value))
+        return call_mst(capsys, *arguments)
+
+    return run
+
+
+def state(bed):
+    """Everything that a coordinator could have written."""
+    folder = bed.dispatch_folder(bed.source).parents[1]
+    runs = bed.source.path.parent
+    return (
+        sorted(path.name for path in runs.iterdir()),
+        sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [],
+        sorted(name for name in bed.fleet.client.scan_iter("*") if "dispatch" in name or ".grade." in name),
+    )
+
+
+def spoiled_keys(bed, tmp_path):
+    folder = tmp_path / "keys"
+    shutil.copytree(bed.fleet.keys.signing_key.parent, folder)
+    return folder
+
+
+SETUPS = {
+    "no such broker": ({"MST_BROKER_URL": "redis://:secretpass@127.0.0.1:1/0"}, [], 4, "127.0.0.1:1"),
+    "no such host": ({"MST_BROKER_URL": "redis://:secretpass@nowhere.invalid/0"}, [], 4, "nowhere.invalid"),
+    "a wrong password": ({"MST_BROKER_URL": "WRONG"}, [], 4, "refused the password"),
+    "not a broker's URL": ({"MST_BROKER_URL": "http://here"}, [], 2, "redis://"),
+    "no store": ({"MST_STORE": None}, [], 2, "MST_STORE"),
+    "a store of no kind": ({"MST_STORE": "ftp://here/x"}, [], 2, "ftp"),
+    "a store that is a path": ({"MST_STORE": "/tmp/x"}, [], 2, "file:"),
+    "a store below a file": ({"MST_STORE": "BELOW_A_FILE"}, [], 4, "store"),
+    "no signing key": ({"MST_SIGNING_KEY_FILE": None}, [], 2, "mst fleet keygen"),
+    "a signing key that is not there": ({"MST_SIGNING_KEY_FILE": "/nowhere/s.key"}, [], 2, "/nowhere/s.key"),
+    "a signing key that is none": ({"MST_SIGNING_KEY_FILE": "NO_KEY"}, [], 2, "no.key"),
+    "no recipients": ({"MST_SIGNING_KEY_FILE": "NO_RECIPIENTS"}, [], 2, "fleet.pub"),
+    "no worker": ({}, [], 2, "no worker serves the queue"),
+    "no worker of the class": ({}, ["class=gpu"], 2, "mst.grade.gpu"),
+    "no shards": ({}, ["shards=0"], 2, "shards"),
+    "too many shards": ({}, ["shards=10001"], 2, "shards"),
+    "an unknown option": ({}, ["shard=3"], 2, "the celery runner has no such option; it has shards"),
+    "a password in the arguments": ({}, ["broker=redis://:secretpass@here/0"], 2, "MST_BROKER_URL"),
+    "a key in the arguments": ({}, ["store=s3://user:secretpass@bucket/x"], 2, "MST_STORE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_a_wrong_set_up_is_one_line_and_leaves_nothing(bed, mst, tmp_path, name):
+    settings, options, code, expected = SETUPS[name]
+    keys = spoiled_keys(bed, tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "no.key").write_text("{}")
+    (keys / "fleet.pub").unlink()
+    values = {
+        "WRONG": bed.fleet.broker.url.replace("://:", "://:wrong"),
+        "BELOW_A_FILE": f"file:{tmp_path / 'file' / 'store'}",
+        "NO_KEY": tmp_path / "no.key",
+        "NO_RECIPIENTS": keys / "signing.key",
+    }
+    given = {key: values.get(value, value) for key, value in settings.items()}
+    before = state(bed)
+    pairs = [part for option in options for part in ("--runner-option", option)]
+    said = mst("grade", bed.source.path, "--runner", "celery", *pairs, **given)
+    assert said.code == code, said.err
+    assert len(said.error_lines) == 1, said.err
+    assert expected in said.err
+    assert "Traceback" not in said.err
+    assert "secretpass" not in said.err + said.out
+    assert state(bed) == before
+
+
+def test_a_broker_that_may_forget_keys_is_refused(bed, mst):
+    before = state(bed)
+    bed.fleet.client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        said = mst("grade", bed.source.path, "--runner", "celery")
+    finally:
+        bed.fleet.client.config_set("maxmemory-policy", "noeviction")
+    assert said.code == 4
+    assert "noeviction" in said.err
+    assert len(said.error_lines) == 1
+    assert state(bed) == before
+
+
+@pytest.mark.parametrize("spoil", ["cut off", "changed", "gone"])
+def test_a_stored_run_that_is_not_what_was_collected_is_not_sent(bed, mst, tmp_path, spoil):
+    source = shutil.copytree(bed.source.path, tmp_path / "results" / "quiz" / "runs" / bed.source.run_id)
+    record = next((source / "transcripts").rglob("*.json"))
+    match spoil:
+        case "cut off":
+            record.write_bytes(record.read_bytes()[:-40])
+        case "changed":
+            (source / "run.json").write_text((source / "run.json").read_text().replace('"runId"', '"runIt"', 1))
+        case "gone":
+            shutil.rmtree(source / "transcripts")
+    said = mst("grade", source, "--runner", "celery")
+    assert said.code == (2 if spoil == "gone" else 4), said.err
+    assert len(said.error_lines) == 1
+    assert {"cut off": record.name, "changed": "run.json", "gone": "nothing was collected"}[spoil] in said.err
+    assert [path.name for path in source.parent.iterdir()] == [source.name]
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "expected"),
+    [
+        ({}, [], "--trusted"),
+        ({"MST_BROKER_URL": None}, ["--trusted"], "MST_BROKER_URL is not set"),
+        ({"MST_STORE": None}, ["--trusted"], "MST_STORE is not set"),
+        ({"MST_FLEET_KEY_FILE": None}, ["--trusted"], "MST_FLEET_KEY_FILE is not set"),
+        ({"MST_TRUSTED_SIGNERS_FILE": None}, ["--trusted"], "MST_TRUSTED_SIGNERS_FILE is not set"),
+        ({"MST_FLEET_KEY_FILE": "/nowhere/fleet.key"}, ["--trusted"], "/nowhere/fleet.key"),
+        ({"MST_TRUSTED_SIGNERS_FILE": "/nowhere/signers.json"}, ["--trusted"], "/nowhere/signers.json"),
+    ],
+)
+def test_a_worker_without_what_it_needs_does_not_start(bed, mst, monkeypatch, settings, arguments, expected):
+    keys = bed.fleet.keys
+    full = {"MST_FLEET_KEY_FILE": keys.fleet_key, "MST_TRUSTED_SIGNERS_FILE": keys.signers}
+    monkeypatch.setattr("mst.fleet.worker._serve", lambda *_: pytest.fail("it must not serve"))
+    said = mst("worker", *arguments, **{**full, **settings})
+    assert said.code == 2
+    assert len(said.error_lines) == 1
+    assert expected in said.err
+
+
+@pytest.mark.parametrize("settings", [{"MST_BROKER_URL": "redis://127.0.0.1:1/0"}, {"MST_STORE": None}, {}])
+def test_collecting_with_a_wrong_set_up_leaves_no_run(bed, mst, settings):
+    before = state(bed)
+    said = mst("run", bed.quiz.config, "--runner", "celery", **settings)
+    assert said.code == (4 if "MST_BROKER_URL" in settings else 2), said.err
+    assert len(said.error_lines) == 1
+    assert state(bed) == before
+
+
+def test_a_corrupt_manifest_is_named_and_another_is_made_when_it_is_taken_away(bed, mst):
+    bed.ready(1)
+    bed.quiz.ask("hold")
+    running = bed.start(shards=1)
+    until(lambda: bed.quiz.lines("held"), "a judge is held")
+    running.kill()
+    running.communicate()
+    bed.quiz.let_go("hold")
+    regrade = bed.newest()
+    [manifest] = until(lambda: bed.manifests(regrade), "the shard is committed")
+    manifest.chmod(0o644)
+    manifest.write_bytes(manifest.read_bytes()[:-30])
+    said = bed.mst("attach", regrade.path)
+    assert said.code == 4, said.err
+    [line] = [line for line in said.error_lines if line.startswith("mst: ")]
+    assert str(manifest.relative_to(bed.dispatch_folder(regrade))) in line
+    assert "delete it and attach again" in line
+    manifest.unlink()
+    said = bed.mst("attach", regrade.path)
+    assert said.code in (0, 1), said.err
+    assert set(bed.quiz.calls().values()) == {1}
+
+
+def test_a_signer_that_workers_do_not_know_is_in_their_logs(bed, tmp_path):
+    bed.ready(1)
+    [worker] = bed.fleet.workers.values()
+    other = keygen(tmp_path / "other", evals=["*"], queues=["*"], now=datetime.now(UTC))
+    options = ["--runner-option", "deadline_h=0.0008"]
+    said = bed.grade(*options, shards=1, env={"MST_SIGNING_KEY_FILE": str(other.signing_key)})
+    assert said.code == 3, said.err
+    assert "not a trusted signer here" in worker.log
+    assert bed.quiz.lines("calls") == []
+
+
+def test_the_broker_that_is_recorded_has_no_password(bed):
+    bed.ready(1)
+    assert bed.grade(shards=1).code in (0, 1)
+    recorded = bed.newest().run().grading.runner.options
+    assert recorded["broker"] == without_password(bed.fleet.broker.url)
+    password = bed.fleet.broker.url.partition("://:")[2].partition("@")[0]
+    assert password not in bed.newest().path.joinpath("run.json").read_text()
+
+
+def test_an_embedded_fleet_that_cannot_write_its_store_says_so(tmp_path, capsys, monkeypatch):
+    quiz = Quiz(tmp_path / "quiz")
+    monkeypatch.chdir(quiz.home)
+    for name in ("MST_BROKER_URL", "MST_STORE", "MST_SIGNING_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert call_mst(capsys, "run", quiz.config, "--no-grade").code == 0
+    (quiz.home / ".mst-results" / ".fleet").write_text("a file where a folder should be")
+    said = call_mst(capsys, "grade", _only_run(quiz), "--runner", "celery")
+    assert said.code == 4, said.err
+    assert len(said.error_lines) == 1
+    assert ".fleet" in said.err
+    assert len(list(_only_run(quiz).parent.iterdir())) == 1
+
+
+def _only_run(quiz):
+    return next((quiz.home / ".mst-results" / "quiz" / "runs").iterdir())
