@@ -63,6 +63,8 @@ class Grading(Model):
     """How a run was graded."""
 
     runner: GradingRunner
+    reused_from: RunId | None = None
+    """The grading whose verdicts were taken where case, trial and grader are the same."""
 
 
 class Phases(Model):

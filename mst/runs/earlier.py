@@ -56,6 +56,44 @@ class EarlierGradings:
         return ComparisonGrading(key=key, trial_digests=digests, preferences=preferences, identities=identities)
 
 
+class Joined(EarlierGradings):
+    """Gradings of a folder, and where it has no verdict those of another grading of the same trials."""
+
+    def __init__(self, folder: RunFolder, reused: RunFolder) -> None:
+        super().__init__(folder)
+        self._reused = EarlierGradings(reused)
+
+    def trial(self, key: TrialKey, graders: Sequence[Grader]) -> TrialGrading | None:
+        """See `EarlierGradings.trial`. Of another state of the trial nothing is taken."""
+        own, other = super().trial(key, graders), self._reused.trial(key, graders)
+        if own is None or other is None or own.trial_digest != other.trial_digest:
+            return own or other
+        taken = {name for name, score in other.scores.items() if not _is_verdict(own.scores.get(name))}
+        return own.model_copy(
+            update={
+                "scores": {**own.scores, **{name: other.scores[name] for name in taken}},
+                "identities": {**own.identities, **{name: other.identities[name] for name in taken}},
+            }
+        )
+
+    def comparison(self, key: ComparisonKey, judges: Sequence[Grader]) -> ComparisonGrading | None:
+        """See `EarlierGradings.comparison`."""
+        own, other = super().comparison(key, judges), self._reused.comparison(key, judges)
+        if own is None or other is None or own.trial_digests != other.trial_digests:
+            return own or other
+        taken = {name for name, found in other.preferences.items() if not _is_verdict(own.preferences.get(name))}
+        return own.model_copy(
+            update={
+                "preferences": {**own.preferences, **{name: other.preferences[name] for name in taken}},
+                "identities": {**own.identities, **{name: other.identities[name] for name in taken}},
+            }
+        )
+
+
+def _is_verdict(found: GraderScore | Preference | None) -> bool:
+    return found is not None and found.is_verdict
+
+
 def adopt(folder: RunFolder, baseline: str, found: TrialGrading | ComparisonGrading) -> None:
     """Write verdicts that came back from a shard into a run folder. Errors are left out: they are asked again."""
     if isinstance(found, TrialGrading):

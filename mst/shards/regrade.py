@@ -84,7 +84,8 @@ def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Ca
     with folder.locked(), hooks.watching(folder):
         try:
             run = _begin(request, folder, runner)
-            return _grade(request, folder, run, runner, events, cancel, hooks, earlier=None)
+            earlier = request.earlier(folder) if request.reused is not None else None
+            return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
         except MstError:
             if not plans_of(folder.work, "grade") and not (folder.path / "scores").is_dir():
                 clear_work(folder.path)
@@ -120,7 +121,7 @@ def resume(
         now = _record(request, folder, runner, _dispatches(before))
         refuse_changed(before, now)
         _take_back(folder, request, runner)
-        earlier = EarlierGradings(folder)
+        earlier = request.earlier(folder)
         if before.phases.grade == "complete" and not any(owes(request, earlier, case) for case in request.inputs.cases):
             return None
         if request.lacking is not None:
@@ -148,7 +149,7 @@ def attach(
             if outcomes is not None:
                 run = folder.run()
                 # a dispatch that resumed an earlier one was sent only what was owed
-                source = Settled(recorded_source(plans[-1], outcomes), EarlierGradings(folder))
+                source = Settled(recorded_source(plans[-1], outcomes), request.earlier(folder))
                 return _assemble(request, folder, run, source, cancel, hooks, outcomes)
     return resume(request, folder, runner, events, cancel, hooks)
 
@@ -182,6 +183,10 @@ def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches
         runner=_runner(request, runner, dispatches),
         selection=request.selection,
     )
+    if request.reused is None or record.grading is None:
+        return record
+    grading = record.grading.model_copy(update={"reused_from": request.reused.run_id})
+    return record.model_copy(update={"grading": grading})
 
 
 def _runner(request: GradeRequest, runner: Runner, dispatches: Sequence[str] | None) -> GradingRunner:

@@ -15,7 +15,7 @@ from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.run import Selection
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import UnitKey
-from mst.runs.earlier import EarlierGradings, kept_preferences, kept_scores
+from mst.runs.earlier import EarlierGradings, Joined, kept_preferences, kept_scores
 from mst.runs.folder import RunFolder
 from mst.runs.grading import GradedTrial, pairs_of
 from mst.runs.inputs import GradeInputs
@@ -33,8 +33,8 @@ class GradeRequest:
         shards: how many.
         secrets: values that graders may get, by name.
         lacking: the error for secrets without a value; raised only when something must be graded or sent with them.
-        selection: how the grading is narrowed, if it is.
-        case_ids: the cases to grade when narrowed.
+        selection: how the grading is narrowed, if it is; `inputs` have only those cases then.
+        reused: another grading of the same trials, whose verdicts are taken where nothing has changed.
         variants: names in the plan's order.
         claim: takes the number of a new regrade of a run and makes its folder.
     """
@@ -47,6 +47,7 @@ class GradeRequest:
     secret_names: Sequence[str] = ()
     lacking: SecretMissing | None = None
     selection: Selection | None = None
+    reused: RunFolder | None = None
     variants: Sequence[str] = ()
     claim: Callable[[RunFolder], RunFolder] = new_regrade
 
@@ -60,6 +61,10 @@ class GradeRequest:
         for name in self.variants:
             for number in range(self.plan.trials_of(case)):
                 yield TrialKey(variant=name, case_id=case.id, trial=number)
+
+    def earlier(self, folder: RunFolder) -> EarlierGradings:
+        """What is graded already: in a folder, and in the grading that is reused."""
+        return EarlierGradings(folder) if self.reused is None else Joined(folder, self.reused)
 
     def graders(self, key: TrialKey, case: Case) -> list[Grader]:
         """The graders of one trial."""
