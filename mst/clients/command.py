@@ -120,7 +120,9 @@ class Command:
         options = self.options
         seen = context.enclosure.seen
         folder = seen(await place_listed(options.files, context))
-        values = Values(input=case.input, prompt=context.prompt, workspace=seen(workspace))
+        values = Values(
+            input=case.input, prompt=context.prompt, workspace=seen(workspace), python=context.enclosure.python
+        )
         outside = Values(input=case.input, prompt=context.prompt, workspace=workspace)
         appended = _appended(options.input, context)
         argv = [

@@ -121,7 +121,9 @@ class Mcp:
         if workspace is None:
             raise ClientError("the mcp client was given no workspace", "harness")
         inside = context.enclosure.seen(workspace)
-        calls = self._calls(case, Values(input=case.input, prompt=context.prompt, workspace=inside))
+        calls = self._calls(
+            case, Values(input=case.input, prompt=context.prompt, workspace=inside, python=context.enclosure.python)
+        )
         values = Values(input=case.input, prompt=context.prompt, workspace=workspace)
         started = time.perf_counter()
         events: list[Event] = []
@@ -228,6 +230,7 @@ class Mcp:
             input=values.input,
             prompt=values.prompt,
             workspace=None if values.workspace is None else seen(values.workspace),
+            python=context.enclosure.python,
         )
         folder = seen(await place_listed(self.options.files, context))
         argv = [
@@ -241,7 +244,7 @@ class Mcp:
         }
         server = Server(
             label=label,
-            launch=context.enclosure.launch(
+            launch=await context.enclosure.launch(
                 argv, cwd=cwd / substitute(spec.cwd or ".", values), env=trial_environment(env, context)
             ),
             line_bytes=context.variant.trial_limits.output_bytes,

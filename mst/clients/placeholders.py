@@ -23,11 +23,13 @@ class Values:
         input: the case's input, for `{{input.KEY}}`.
         prompt: what `{{input}}` stands for.
         workspace: None when there is none, or not yet.
+        python: where the programs run.
     """
 
     input: str | dict[str, Any]
     prompt: str
     workspace: Path | None = None
+    python: str = sys.executable
 
 
 def substitute(text: str, values: Values) -> str:
@@ -74,7 +76,7 @@ def names_workspace(text: str) -> bool:
 
 def _lookup(name: str, values: Values) -> str:
     if name == "python":
-        return sys.executable
+        return values.python
     if name == "input":
         return values.prompt
     if name == "workspace":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -84,7 +83,7 @@ class PythonCallable:
         try:
             child = await context.enclosure.run(
                 # -P: this script's folder must not come before the modules that the function imports.
-                [sys.executable, "-P", python_child.__file__, str(seen(request)), str(seen(answer))],
+                [context.enclosure.python, "-P", python_child.__file__, str(seen(request)), str(seen(answer))],
                 cwd=workspace or context.scratch,
                 env=trial_environment(self._env, context),
                 timeout_s=limits.time_s,

@@ -114,7 +114,7 @@ async def run_commands(
     """
     workspace = folders.workspace
     assert workspace is not None
-    values = Values(input=case.input, prompt=prompt, workspace=enclosure.seen(workspace))
+    values = Values(input=case.input, prompt=prompt, workspace=enclosure.seen(workspace), python=enclosure.python)
     env = enclosure.environment({})
     deadline = time.monotonic() + timeout_s
     for number, command in enumerate(commands, 1):

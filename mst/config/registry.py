@@ -97,6 +97,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
 
 EXTRAS = {
     "mcp": "mcp",
+    "docker": "docker",
     "celery": "fleet",
     "kombu": "fleet",
     "redis": "fleet",

@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -38,12 +37,12 @@ from mst.sandboxes.system import (
     python_roots,
     system_arguments,
 )
+from mst.sandboxes.telling import SCRIPT, names_left, telling
 from mst.sandboxes.watch import Bounds, watch
 
 PROGRAM = "bwrap"
 _PRLIMIT = "prlimit"
 _PROBE_S = 10.0
-_LEFT_BYTES = 4096
 _FIRST_PORT = 8600
 _SHM_BYTES = 256 * 1024 * 1024
 _NAMESPACES = (
@@ -64,13 +63,6 @@ _NAMESPACES = (
 # Joins the groups that come first, then becomes bubblewrap.
 _JOIN = (
     'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 >"$1/cgroup.procs" || exit 125; shift; n=$((n - 1)); done; exec "$@"'
-)
-# Runs the program, then tells the names of what it left running: process 1 is bubblewrap's.
-_TELL = (
-    'left=$1; shift; exec 8>&2 2>/dev/null; (exec "$@" 2>&8 8>&-); code=$?; for place in /proc/[0-9]*; do '
-    '[ "$place" = /proc/1 ] || [ "$place" = "/proc/$$" ] || '
-    '{ line=; read -r line <"$place/cmdline"; [ -z "$line" ] || cat "$place/comm"; } 2>/dev/null; '
-    'done >"$left"; exit $code'
 )
 
 
@@ -119,6 +111,9 @@ def _faults_without_groups() -> list[str]:
 
 class BwrapEnclosure:
     """See `Enclosure`."""
+
+    python: ClassVar[str] = sys.executable
+    passes_descriptors: ClassVar[bool] = True
 
     def __init__(self, options: SandboxOptions, folders: Folders, place: Place | None) -> None:
         self._options = options
@@ -190,7 +185,7 @@ class BwrapEnclosure:
                 stop=over,
                 terminate=launch.terminate,
             )
-            left = _names(told)
+            left = names_left(told)
         finally:
             if not started:
                 launch.started()
@@ -204,7 +199,9 @@ class BwrapEnclosure:
         # What died with the namespace was told from inside; what carries the mark outside is bubblewrap itself.
         return ChildResult(**{**vars(child), "leftovers": left, "stopped": stopped, "exit_code": _signalled(child)})
 
-    def launch(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()) -> Launch:
+    async def launch(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+    ) -> Launch:
         """See `Enclosure.launch`."""
         self._refuse_missing(argv, cwd, env)
         return self._launch(argv, cwd=cwd, env=env, read=read, told=None)
@@ -276,7 +273,7 @@ class BwrapEnclosure:
             # Inside the namespace only its own processes count.
             bwrap[4:4] = [_PRLIMIT, f"--nproc={self._options.pids}", "--"]
         if told is not None:
-            bwrap[4:4] = ["/bin/sh", "-c", _TELL, "sh", str(self.seen(told))]
+            bwrap[4:4] = telling(self.seen(told))
         if self._group is not None:
             folders = [str(folder) for folder in self._group.folders]
             bwrap = ["/bin/sh", "-c", _JOIN, "sh", str(len(folders)), *folders, *bwrap]
@@ -363,7 +360,7 @@ def _terminate(mark: str) -> None:
     for other in marked(mark):
         with suppress(OSError):
             place = Path(f"/proc/{other}")
-            if (place / "comm").read_text().strip() == PROGRAM or _TELL.encode() in (place / "cmdline").read_bytes():
+            if (place / "comm").read_text().strip() == PROGRAM or SCRIPT.encode() in (place / "cmdline").read_bytes():
                 continue
             os.kill(other, signal.SIGTERM)
 
@@ -383,14 +380,3 @@ def _memory_file(content: bytes) -> int:
         os.close(handle)
         raise InfrastructureError(f"no memory for the sandbox's arguments: {error.strerror}") from error
     return handle
-
-
-def _names(told: Path) -> tuple[str, ...]:
-    # The program could reach this file and put anything there.
-    try:
-        handle = os.open(told, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ()
-    with os.fdopen(handle, "rb") as stream:
-        text = stream.read(_LEFT_BYTES) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-    return tuple(sorted(text.decode(errors="replace").split("\n")[:-1]))

@@ -47,7 +47,15 @@ class Launch:
 
 
 class Enclosure(Protocol):
-    """The sandbox of one trial. Programs run in it one after another or at once; nothing lives on after its program."""
+    """The sandbox of one trial. Programs run in it one after another or at once; nothing lives on after its program.
+
+    Class attributes:
+        python: a Python inside: what `{{python}}` stands for.
+        passes_descriptors: whether `pass_fds` of `run` may be used.
+    """
+
+    python: ClassVar[str]
+    passes_descriptors: ClassVar[bool]
 
     def seen(self, path: Path) -> Path:
         """A path below the trial's folders as programs inside see it; other paths stay."""
@@ -89,7 +97,9 @@ class Enclosure(Protocol):
         """
         ...
 
-    def launch(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()) -> Launch:
+    async def launch(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+    ) -> Launch:
         """The same for a program that somebody else starts, feeds and ends; it ends with its pipes or with `close`."""
         ...
 

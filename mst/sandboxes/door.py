@@ -51,13 +51,14 @@ async def open_here(serve: Serve) -> Door:
     return Door(port=server.sockets[0].getsockname()[1], _servers=[server])
 
 
-async def open_inside(serve: Serve, folder: Path, seen: Path, port: int) -> Door:
+async def open_inside(serve: Serve, folder: Path, seen: Path, port: int, *, python: str = sys.executable) -> Door:
     """A door on the loopback of a sandbox.
 
     Args:
         folder: of this trial, where programs inside can reach a socket.
         seen: the same folder as they see it.
         port: free inside.
+        python: inside.
     """
     name = f".door-{port}"
     listening = socket.socket(socket.AF_UNIX)
@@ -71,7 +72,7 @@ async def open_inside(serve: Serve, folder: Path, seen: Path, port: int) -> Door
     finally:
         os.close(place)
     listening.listen(4)
-    prefix = [sys.executable, "-I", "-S", str(CHILD), str(seen / name), str(port), "--"]
+    prefix = [python, "-I", "-S", str(CHILD), str(seen / name), str(port), "--"]
     door = Door(port=port, prefix=prefix)
     door._waiting = asyncio.create_task(_take_over(listening, serve, door._servers))  # noqa: SLF001 - made here
     return door

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,6 +38,9 @@ class NoSandbox:
 
 class OpenEnclosure:
     """See `Enclosure`."""
+
+    python: ClassVar[str] = sys.executable
+    passes_descriptors: ClassVar[bool] = True
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
@@ -79,7 +83,9 @@ class OpenEnclosure:
             on_start=on_start,
         )
 
-    def launch(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()) -> Launch:
+    async def launch(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+    ) -> Launch:
         """See `Enclosure.launch`."""
         return Launch(argv=list(argv), cwd=cwd, env=env)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mst.errors import ConfigError
 from mst.sandboxes.contract import Sandbox
 from mst.sandboxes.none import NoSandbox
 from mst.sandboxes.options import sandbox_options
@@ -25,7 +24,9 @@ def open_sandbox(written: Mapping[str, Any], where: str) -> Sandbox:
     if options.kind == "none":
         return NoSandbox(options)
     if options.kind == "docker":
-        raise ConfigError(f"{where}: sandbox: docker is not available in this version; use bwrap")
+        from mst.sandboxes.docker import DockerSandbox  # noqa: PLC0415 - as below
+
+        return DockerSandbox(options)
     from mst.sandboxes.bwrap import Bwrap  # noqa: PLC0415 - most runs have no sandbox
 
     return Bwrap(options)

@@ -28,6 +28,8 @@ class ToolUse:
 
     name: str
     arguments: dict[str, Any]
+    namespace: str | None = None
+    """Of OpenAI's responses, where tools of a server come as a group."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +262,7 @@ def _response(asked: Asked, turn: Turn) -> dict[str, Any]:
             "name": tool.name,
             "arguments": json.dumps(tool.arguments),
             "status": "completed",
+            **({"namespace": tool.namespace} if tool.namespace else {}),
         }
         for number, tool in enumerate(turn.tools)
     ]

@@ -63,7 +63,6 @@ def program(name):
 PROGRAMS = {"claude-code": "claude", "codex": "codex", "mini-swe-agent": "mini"}
 MODELS = {"claude-code": "claude-sonnet-4-5", "codex": "gpt-5", "mini-swe-agent": "openai/gpt-x"}
 KEYS = {"claude-code": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY", "mini-swe-agent": "OPENAI_API_KEY"}
-URL_SUFFIX = {"claude-code": "", "codex": "", "mini-swe-agent": ""}
 AGENTS = sorted(PROGRAMS)
 
 
@@ -221,17 +220,11 @@ def test_a_key_that_the_provider_rejects_is_the_agents_end_not_a_hang(tmp_path, 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_an_mcp_server_of_the_variant_is_called(tmp_path, name, sandbox):
     pytest.importorskip("mcp")
-    (tmp_path / "server.py").write_text(SERVER)
-    servers = {"menu": {"command": sys.executable, "args": ["server.py"]}}
+    servers = {"menu": {"command": sys.executable, "args": ["-c", SERVER]}}
+    use = ToolUse(name="mcp__menu__price", arguments={"dish": "soup"})
     if name == "codex":
-        script = steps(
-            Turn(tools=[ToolUse(name="mcp__menu__price", arguments={"dish": "soup"})]), Turn(text="It is 7.")
-        )
-    else:
-        script = steps(
-            Turn(tools=[ToolUse(name="mcp__menu__price", arguments={"dish": "soup"})]), Turn(text="It is 7.")
-        )
-    servers["menu"]["args"] = ["-c", SERVER]
+        use = ToolUse(name="price", namespace="mcp__menu", arguments={"dish": "soup"})
+    script = steps(Turn(tools=[use]), Turn(text="It is 7."))
     with agent_model(script, key=KEY) as model:
         record = collect(tmp_path, model, name, sandbox, servers=servers).record
     calls = [event for event in record.transcript.events if event.source == "mcp"]

@@ -11,6 +11,7 @@ from mst.clients.agents.reading import Calls, json_lines, spoken, text_of, whole
 from mst.model.transcript import Event, Transcript, Usage
 
 _SERVERS_FILE = "mcp.json"
+_SERVER_START_MS = "60000"
 _MCP_PREFIX = "mcp__"
 
 
@@ -39,6 +40,9 @@ class ClaudeCode(AgentPreset):
             "ANTHROPIC_API_KEY": given.key,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # Its first turn waits for its servers: an agent that starts without them was not given them.
+            "MCP_CONNECTION_NONBLOCKING": "0",
+            "MCP_TIMEOUT": _SERVER_START_MS,
             # It refuses to go without questions as root unless it is told that it is in a sandbox.
             "IS_SANDBOX": "1",
         }

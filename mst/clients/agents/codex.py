@@ -12,6 +12,7 @@ from mst.model.transcript import Event, Transcript, Usage
 
 _HOME = ".codex"
 _KEY = "MST_MODEL_KEY"
+_SERVER_START_S = 60
 
 
 class Codex(AgentPreset):
@@ -59,6 +60,9 @@ def settings(given: Given) -> str:
             f"[mcp_servers.{json.dumps(label)}]",
             f"command = {json.dumps(server.argv[0])}",
             f"args = {json.dumps(list(server.argv[1:]))}",
+            # An agent that starts without its servers was not given them.
+            "required = true",
+            f"startup_timeout_sec = {_SERVER_START_S}",
         ]
         if server.env:
             pairs = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in server.env.items())

@@ -10,9 +10,11 @@ from mst.clients.agents.preset import AgentPreset, Given, Plan
 from mst.clients.agents.reading import Calls, spoken, text_of, whole
 from mst.clients.program import read_bounded
 from mst.model.transcript import Event, Transcript, Usage
+from mst.model.trial import LimitHit
 
 _TRAJECTORY = "trajectory.json"
 _SUBMITTED = "Submitted"
+_LIMITED = "the agent reports LimitsExceeded"
 
 
 class MiniSweAgent(AgentPreset):
@@ -29,8 +31,6 @@ class MiniSweAgent(AgentPreset):
         limits = given.limits
         argv = [self.PROGRAM, "--yolo", "--exit-immediately", "--model", str(given.model)]
         argv += ["--output", str(given.home / _TRAJECTORY), "--cost-limit", f"{limits.cost_usd or 0:g}"]
-        if limits.turns is not None:
-            argv += ["--config", "mini.yaml", "--config", f"agent.step_limit={limits.turns}"]
         anthropic = str(given.model).startswith("anthropic/")
         env = {
             **(_anthropic(given) if anthropic else _openai(given)),
@@ -42,6 +42,10 @@ class MiniSweAgent(AgentPreset):
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         }
         return Plan(argv=[*argv, "--task", given.prompt], env=env)
+
+    def own_limit(self, transcript: Transcript) -> LimitHit | None:
+        """It is given a limit of cost alone; turns and tokens are the proxy's to count."""
+        return "cost" if transcript.error == _LIMITED else None
 
     def read(self, output: bytes, home: Path, limit_bytes: int) -> tuple[Transcript, int]:
         """See `AgentPreset.read`. Standard output is for people; the trajectory is what it did."""

@@ -141,6 +141,10 @@ class AgentPreset(ABC):
             limit_bytes: of such a file.
         """
 
+    def own_limit(self, transcript: Transcript) -> LimitHit | None:
+        """The limit that the agent itself says ended it, where its usage does not show it."""
+        return None
+
     def secrets_needed(self) -> list[str]:
         """The key and what is named in `env`, also of servers."""
         named = {self._key.secret, *secret_names(self._env)}
@@ -163,7 +167,8 @@ class AgentPreset(ABC):
         stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         url, key, prefix = await self._way_to_model(context, stop)
         home = context.scratch / "home"
-        values = Values(input=case.input, prompt=context.prompt, workspace=context.enclosure.seen(workspace))
+        inside = context.enclosure
+        values = Values(input=case.input, prompt=context.prompt, workspace=inside.seen(workspace), python=inside.python)
         given = Given(
             prompt=context.prompt,
             model=context.variant.model,
@@ -231,6 +236,9 @@ class AgentPreset(ABC):
         limits = context.variant.trial_limits
         transcript, unused = self.read(child.stdout, home, limits.output_bytes)
         reached = limit_hit_of(child, limits) or _passed(child, transcript.usage, limits)
+        own = self.own_limit(transcript)
+        if reached is None and own is not None:
+            reached = f"ended at its limit of {own}", own
         error = None
         if reached is None and child.exit_code != 0:
             how = f"signal {-child.exit_code}" if child.exit_code < 0 else f"exit code {child.exit_code}"
