@@ -18,6 +18,7 @@ COMMANDS = {
     "grade": ("grade", "Grade a stored run again, here or on a fleet."),
     "attach": ("attach", "Go on with a grading whose coordinator is gone."),
     "cancel": ("cancel", "Stop a grading after the units in flight."),
+    "ps": ("ps", "Runs and shards in flight."),
     "show": ("show", "Show a run's result again."),
     "store": ("store", "Runs in a result store: list, fetch, push, verify, clear."),
     "stats": ("stats", "Compute a statistic from numbers."),

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from mst.cli.options import as_json, fail_on, output_dir, secrets_file
+from mst.cli.options import as_json, fail_on, output_dir, results, secrets_file
 
 
 @click.command(name="attach")
 @click.argument("run", metavar="RUN")
 @secrets_file
 @output_dir
+@results
 @fail_on
 @as_json
 @click.pass_context
@@ -21,19 +22,21 @@ def command(
     run: str,
     secrets_file: Path | None,
     output_dir: Path,
+    results: str | None,
     fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Go on with a grading whose coordinator is gone.
 
     Shards that still run are followed; what nobody works on any more is sent out again. Nothing that was finished is
-    graded twice. RUN is the regrade, or the run that it was made from when only one regrade is open.
+    graded twice. RUN is the regrade, or the run that it was made from when only one regrade is open. A run that this
+    machine does not have is fetched from --results or MST_STORE.
     """
+    from mst.cli.detaching import find_or_bring
     from mst.cli.grading import Asked, grade_run, open_regrade
     from mst.errors import UsageError
-    from mst.runs.locate import find_run
 
-    folder = open_regrade(find_run(run, output_dir))
+    folder = open_regrade(find_or_bring(run, output_dir, results))
     grading = folder.run().grading
     if grading is None:
         raise UsageError(f"{folder.run_id}: this run has no grading of its own to attach to; grade it with 'mst grade'")

@@ -16,14 +16,21 @@ def command(run: str, output_dir: Path) -> None:
     """Stop a grading or collecting that runs elsewhere, after the units in flight.
 
     Its coordinator is told through the run folder. When it is gone, the dispatch is cancelled at the broker of
-    MST_BROKER_URL. What was finished stays, and `--resume` goes on from there.
+    MST_BROKER_URL; from a machine that does not have the run this needs its full ID. What was finished stays, and
+    `--resume` goes on from there.
     """
-    from mst.cli.cancelling import ask_coordinator, cancel_dispatches
+    from mst.cli.cancelling import ask_coordinator, cancel_dispatches, cancel_elsewhere
     from mst.cli.grading import open_regrade
     from mst.errors import UsageError
     from mst.runs.locate import find_run
 
-    folder = find_run(run, output_dir)
+    try:
+        folder = find_run(run, output_dir)
+    except UsageError:
+        if cancel_elsewhere(run):
+            click.echo(f"{run}: asked to stop after the units in flight")
+            return
+        raise
     if not folder.is_locked():
         folder = open_regrade(folder)
     if folder.is_locked():

@@ -17,6 +17,7 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 @click.option(
     "--resume", "resuming", is_flag=True, help="Ask only graders that owe a verdict, in the regrade's own folder."
 )
+@click.option("--detach", is_flag=True, help="Send the shards to the fleet and return; 'mst attach' goes on.")
 @secrets_file
 @output_dir
 @results
@@ -30,6 +31,7 @@ def command(
     runner: str,
     runner_option: tuple[str, ...],
     resuming: bool,
+    detach: bool,
     secrets_file: Path | None,
     output_dir: Path,
     results: str | None,
@@ -45,6 +47,7 @@ def command(
     mst grade 7f3c2a --runner process --runner-option shards=4
     mst grade latest --runner celery --secrets-file judge-keys.env
     mst grade 7f3c2a.g2 --resume
+    mst grade latest --runner celery --runner-option shards=8 --detach
     """
     from mst.cli.grading import Asked, grade_run
     from mst.cli.results import located
@@ -57,5 +60,6 @@ def command(
         secrets_file=secrets_file,
         mode="resume" if resuming else "new",
         results=results,
+        detach=detach,
     )
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

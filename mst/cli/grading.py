@@ -14,6 +14,7 @@ import click
 from pydantic import ValidationError
 
 from mst.cli.cancelling import cancelled_on_request
+from mst.cli.detaching import detaching, publisher, recall_dispatches, refuse_alone, say_detached, shared_store
 from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.progress import Progress
@@ -27,6 +28,7 @@ from mst.runs.inputs import GradeInputs, grade_inputs
 from mst.runs.locate import regrades_of
 from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import refuse_too_many
+from mst.shards.detached import Detached
 from mst.shards.regrade import Graded, Hooks, attach, grade, resume
 from mst.shards.request import GradeRequest
 
@@ -43,6 +45,7 @@ class Asked:
     secrets_file: Path | None
     mode: Mode
     results: str | None = None
+    detach: bool = False
 
 
 def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_json: bool) -> int:
@@ -56,6 +59,10 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
     options = parse_options(asked.runner, kind, asked.options)
     shards = getattr(options, "shards", 1)
     refuse_too_many(asked.runner, shards, kind.max_shards)
+    if asked.detach:
+        refuse_alone(options)
+    if asked.mode == "attach":
+        recall_dispatches(folder, options)
     with tempfile.TemporaryDirectory(prefix="mst-inputs-") as scratch:
         inputs = grade_inputs(source.run(), source, asked.config, Path(scratch))
         for note in inputs.notes:
@@ -70,7 +77,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             secret_names=names_needed(inputs.plan, inputs.cases, "grade"),
             lacking=lacking,
             variants=[variant.name for variant in inputs.plan.variants],
-            claim=claiming(asked.results),
+            claim=claiming(asked.results or (shared_store(options) if asked.detach else None)),
         )
         context = RunnerContext(
             run_id=folder.run_id,
@@ -81,8 +88,13 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             environment=dict(os.environ),
         )
         cancel = Cancel()
-        with closing(open_runner(kind, options, context, "grade")) as runner, cancelled_by_interrupt(cancel):
-            graded = _grade(request, folder, runner, cancel, asked.mode)
+        with closing(open_runner(kind, options, context, "grade")) as opened, cancelled_by_interrupt(cancel):
+            runner = detaching(opened, source, options) if asked.detach else opened
+            try:
+                graded = _grade(request, folder, runner, cancel, asked.mode)
+            except Detached as left:
+                say_detached(left, options)
+                return 0
     if graded is None:
         click.echo(f"mst: {folder.run_id}: every grader has given its verdict; nothing to do", err=True)
         return 0
@@ -90,6 +102,8 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
         graded.folder, fail_on=fail_on, as_json=as_json, interrupted=cancel.is_set(), refused=graded.refused
     )
     pushed(graded.folder, asked.results, interrupted=cancel.is_set())
+    if asked.mode == "attach" and asked.results is None and not cancel.is_set():
+        publisher(graded.folder, options)(graded.folder)
     return ending
 
 

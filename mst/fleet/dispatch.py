@@ -17,6 +17,7 @@ from mst.errors import BrokerError, PreconditionFailed, RunnerError, StoreError,
 from mst.fleet.adoption import attempts_in, rank, stored_names
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GRANT_GRACE, GrantSlots, GrantTarget, seal
+from mst.fleet.handover import put_plan
 from mst.fleet.host import Send, send_shard
 from mst.fleet.keys import SigningKey
 from mst.fleet.ledger import Ledger
@@ -98,6 +99,7 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
             f"{record.scope}: another coordinator has sent this dispatch; go on with 'mst attach {record.run_id}'"
         ) from None
     try:
+        put_plan(desk.store, keys, shards)
         head, signed = _prepare(desk, record, keys, archives, secrets)
     except (StoreError, BrokerError) as error:
         desk.store.delete(keys.record)

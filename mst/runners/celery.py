@@ -146,6 +146,17 @@ class CeleryRunner:
 
     def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
         """See `Runner.run`. Refuses at once when nobody serves the queue."""
+        return self._follow(self._dispatch(shards, events), shards, events, cancel)
+
+    def send(self, shards: Sequence[ShardSpec], events: ShardEvents) -> None:
+        """Send out one dispatch and leave it: `follow` goes on with it, from any process.
+
+        Raises:
+            UsageError, RunnerError: nothing was sent out.
+        """
+        self._dispatch(shards, events)
+
+    def _dispatch(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Sent:
         if not self._options.wait and not self._presence.workers(self._queue):
             raise UsageError(
                 f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version "
@@ -153,11 +164,10 @@ class CeleryRunner:
             )
         secrets = self._secrets(shards, events)
         try:
-            sent = send_dispatch(self._desk(), shards, secrets)
+            return send_dispatch(self._desk(), shards, secrets)
         except BaseException:
             self._left = True
             raise
-        return self._follow(sent, shards, events, cancel)
 
     def _secrets(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Mapping[str, str]:
         names = sorted({name for spec in shards for name in spec.secrets})

@@ -134,21 +134,24 @@ def _spec(work: Work, given: BundleInput, index: int, home: Path, digest: str, p
 
 def save_plan(plan: Plan, folder: Path) -> None:
     """Write what was sent out, so that another process can go on with it."""
-    shards = [
-        ShardPlan(index=spec.index, digest=spec.digest, planned=list(spec.planned), secrets=list(spec.secrets))
-        for spec in plan.specs
-    ]
-    first = plan.specs[0]
-    record = DispatchPlan(
-        work=plan.work,
+    write_atomic(_counter(folder.parent), plan.specs[0].dispatch.encode())
+    write_atomic(folder / PLAN, plan_record(plan.specs).to_json())
+
+
+def plan_record(specs: Sequence[ShardSpec]) -> DispatchPlan:
+    """The shards of one dispatch as a document."""
+    first = specs[0]
+    return DispatchPlan(
+        work=first.work,
         run_id=first.run_id,
         eval_name=first.eval_name,
         dispatch=first.dispatch,
-        count=plan.count,
-        shards=shards,
+        count=first.count,
+        shards=[
+            ShardPlan(index=spec.index, digest=spec.digest, planned=list(spec.planned), secrets=list(spec.secrets))
+            for spec in specs
+        ],
     )
-    write_atomic(_counter(folder.parent), first.dispatch.encode())
-    write_atomic(folder / PLAN, record.to_json())
 
 
 def load_plan(folder: Path) -> Plan | None:

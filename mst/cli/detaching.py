@@ -1,0 +1,134 @@
+"""`--detach` of `mst grade`, and `mst attach` on a machine that has only the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mst.config.settings import Settings
+from mst.errors import StoreError, UsageError
+from mst.runs.folder import RunFolder
+from mst.runs.locate import find_run
+
+if TYPE_CHECKING:
+    from mst.shards.contract import Runner
+    from mst.shards.detached import Detached
+    from mst.store.contract import Store
+
+
+def refuse_alone(options: Any) -> None:
+    """Refuse to leave a fleet that would end with this command.
+
+    Raises:
+        UsageError: no broker is set, so the fleet would be an embedded one.
+    """
+    if not (getattr(options, "broker", None) or Settings.from_environment().broker_url):
+        raise UsageError(
+            "--detach: the fleet must outlive this command, and an embedded one would not: set MST_BROKER_URL and "
+            "MST_STORE to those of a fleet"
+        )
+
+
+def detaching(runner: Runner, source: RunFolder, options: Any) -> Runner:
+    """A runner that sends and leaves, after the run is in the fleet's store."""
+    from mst.shards.detached import Detaching
+
+    def publish(run_id: str) -> None:
+        from mst.runs.stored import push_folder
+
+        push_folder(fleet_store(options), RunFolder(source.path.with_name(run_id)))
+
+    return Detaching(runner, publish)  # type: ignore[return-value]  # delegates everything else
+
+
+def say_detached(left: Detached, options: Any) -> None:
+    """How to go on, on stdout."""
+    click.echo(f"{left.run_id}: {left.dispatch} sent, {left.shards} shards; they are graded without this command")
+    click.echo(f"mst: go on with: mst attach {left.run_id}", err=True)
+    click.echo(
+        f"mst: on another machine, with the fleet's MST_BROKER_URL and keys: MST_STORE='{fleet_store(options).uri}' "
+        f"mst attach {left.run_id}",
+        err=True,
+    )
+
+
+def shared_store(options: Any) -> str | None:
+    """URI of the store that coordinators and workers share; None when no place names one."""
+    return getattr(options, "store", None) or Settings.from_environment().store
+
+
+def fleet_store(options: Any) -> Store:
+    """The store that coordinators and workers share.
+
+    Raises:
+        UsageError: none is set.
+    """
+    from mst.cli.options import open_results
+
+    return open_results(shared_store(options))
+
+
+def find_or_bring(ref: str, root: Path, uri: str | None) -> RunFolder:
+    """A run of this machine, or else of the store that `--results` or MST_STORE names.
+
+    Raises:
+        UsageError: neither has it.
+    """
+    try:
+        return find_run(ref, root)
+    except UsageError:
+        uri = uri or Settings.from_environment().store
+        if uri is None:
+            raise
+    from mst.runs.stored import bring
+    from mst.store.uri import open_store
+
+    folder = bring(open_store(uri), ref, root)
+    click.echo(f"mst: {folder.run_id} was fetched to {folder.path}", err=True)
+    return folder
+
+
+def recall_dispatches(folder: RunFolder, options: Any) -> None:
+    """Make what other machines sent out for a run known here. Nothing to do where it was sent from."""
+    run = folder.run()
+    dispatches = (run.grading.runner.dispatches or []) if run.grading is not None else []
+    missing = [dispatch for dispatch in dispatches if not (folder.work / dispatch).is_dir()]
+    if not missing or shared_store(options) is None:
+        return
+    from mst.fleet.handover import recall_plan
+    from mst.store.layout import RunKeys
+
+    store = fleet_store(options)
+    for dispatch in missing:
+        recall_plan(store, RunKeys(run.eval_name, run.run_id), dispatch, folder.work)
+
+
+def publisher(folder: RunFolder, options: Any) -> Callable[[RunFolder], None]:
+    """How the end of a run that was detached gets into the store: whoever is first creates it, another leaves it."""
+    if shared_store(options) is None:
+        return lambda _folder: None
+    from mst.store.find import read_run
+    from mst.store.layout import RunKeys
+
+    store, run = fleet_store(options), folder.run()
+    keys = RunKeys(run.eval_name, run.run_id)
+    if read_run(store, keys) is None:
+        return lambda _folder: None
+
+    def publish(graded: RunFolder) -> None:
+        from mst.runs.stored import push_folder
+
+        there = read_run(store, keys)
+        if there is not None and there.manifest.complete:
+            click.echo(f"mst: {store.uri} has the result already", err=True)
+            return
+        try:
+            manifest = push_folder(store, graded)
+        except StoreError as error:
+            raise type(error)(f"{error}\nthe run is kept: {graded.path}") from error
+        click.echo(f"mst: pushed to {store.uri}, generation {manifest.generation}", err=True)
+
+    return publish

@@ -1,0 +1,75 @@
+"""`mst ps`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mst.cli.options import as_json, output_dir
+
+if TYPE_CHECKING:
+    from mst.fleet.in_flight import DispatchInFlight
+    from mst.runs.folder import RunFolder
+
+
+@click.command(name="ps")
+@output_dir
+@as_json
+def command(output_dir: Path, as_json: bool) -> None:
+    """Runs and shards in flight: on the fleet of MST_BROKER_URL, and those that a command here works on.
+
+    \b
+    mst ps
+    mst ps --json
+    """
+    from mst.config.settings import Settings
+    from mst.runs.locate import all_runs
+
+    broker_url = Settings.from_environment().broker_url
+    dispatches = _on_fleet(broker_url) if broker_url is not None else []
+    there = {one.run_id for one in dispatches}
+    here = [folder for folder in all_runs(output_dir) if folder.is_locked()]
+    local = [folder for folder in here if folder.run_id not in there]
+    if as_json:
+        locked = {folder.run_id for folder in here}
+        runs = [{**one.to_dict(), "coordinatorHere": one.run_id in locked} for one in dispatches]
+        click.echo(json.dumps({"runs": [*runs, *map(_plain, local)]}, indent=2))
+        return
+    for one in dispatches:
+        _say(one)
+    for folder in local:
+        run = folder.run()
+        click.echo(f"{run.run_id} {run.eval_name}: a command here works on it ({folder.path})")
+    if not dispatches and not local:
+        click.echo("nothing is in flight" + ("" if broker_url else " here; set MST_BROKER_URL to look at a fleet"))
+
+
+def _on_fleet(broker_url: str) -> list[DispatchInFlight]:
+    from mst.fleet.connect import connect
+    from mst.fleet.dispatch_book import DispatchBook
+    from mst.fleet.in_flight import in_flight
+
+    client = connect(broker_url)
+    try:
+        return in_flight(DispatchBook(client))
+    finally:
+        client.close()
+
+
+def _plain(folder: RunFolder) -> dict[str, object]:
+    run = folder.run()
+    return {"runId": run.run_id, "eval": run.eval_name, "coordinatorHere": True, "path": str(folder.path)}
+
+
+def _say(one: DispatchInFlight) -> None:
+    states = ", ".join(f"{count} {state}" for state, count in one.shards.items())
+    cancel = f"; being cancelled: {one.cancel}" if one.cancel else ""
+    click.echo(
+        f"{one.run_id} {one.dispatch} {one.work} {one.eval_name}: {one.done}/{one.units} units, {states}{cancel}"
+    )
+    for shard in one.in_flight:
+        late = "" if shard.lease_left_s > 0 else ", its lease has run out"
+        click.echo(f"  shard {shard.shard} {shard.state} on {shard.worker}: {shard.done}/{shard.units} units{late}")
