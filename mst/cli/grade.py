@@ -18,6 +18,14 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
     "--resume", "resuming", is_flag=True, help="Ask only graders that owe a verdict, in the regrade's own folder."
 )
 @click.option("--detach", is_flag=True, help="Send the shards to the fleet and return; 'mst attach' goes on.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="WHAT",
+    help="Grade some cases only: errors (of RUN), failed, case=ID, tag=TAG (with `*`). Never becomes the latest.",
+)
+@click.option("--reuse", metavar="RUN", default=None,
+              help="Take verdicts of this grading where case, trial and grader are the same.")  # fmt: skip
 @secrets_file
 @output_dir
 @results
@@ -27,6 +35,8 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 def command(
     ctx: click.Context,
     run: str,
+    only: tuple[str, ...],
+    reuse: str | None,
     config: Path | None,
     runner: str,
     runner_option: tuple[str, ...],
@@ -47,6 +57,8 @@ def command(
     mst grade 7f3c2a --runner process --runner-option shards=4
     mst grade latest --runner celery --secrets-file judge-keys.env
     mst grade 7f3c2a.g2 --resume
+    mst grade latest --config judges-v2.yaml --reuse latest
+    mst grade latest --only errors --only tag=slow
     mst grade latest --runner celery --runner-option shards=8 --detach
     """
     from mst.cli.grading import Asked, grade_run
@@ -60,6 +72,8 @@ def command(
         secrets_file=secrets_file,
         mode="resume" if resuming else "new",
         results=results,
+        only=only,
+        reuse=located(reuse, output_dir, results) if reuse is not None else None,
         detach=detach,
     )
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

@@ -17,6 +17,7 @@ from mst.cli.cancelling import cancelled_on_request
 from mst.cli.detaching import detaching, publisher, recall_dispatches, refuse_alone, say_detached, shared_store
 from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
+from mst.cli.narrowing import narrowed, reusable
 from mst.cli.progress import Progress
 from mst.cli.results import claiming, pushed
 from mst.config.registry import lookup
@@ -45,6 +46,8 @@ class Asked:
     secrets_file: Path | None
     mode: Mode
     results: str | None = None
+    only: Sequence[str] = ()
+    reuse: RunFolder | None = None
     detach: bool = False
 
 
@@ -64,7 +67,9 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
     if asked.mode == "attach":
         recall_dispatches(folder, options)
     with tempfile.TemporaryDirectory(prefix="mst-inputs-") as scratch:
-        inputs = grade_inputs(source.run(), source, asked.config, Path(scratch))
+        inputs, selection = narrowed(
+            folder, grade_inputs(source.run(), source, asked.config, Path(scratch)), asked, Path(scratch)
+        )
         for note in inputs.notes:
             click.echo(f"mst: {note}", err=True)
         secrets, lacking = _secrets(inputs, asked, local=kind.reads_environment)
@@ -77,6 +82,8 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             secret_names=names_needed(inputs.plan, inputs.cases, "grade"),
             lacking=lacking,
             variants=[variant.name for variant in inputs.plan.variants],
+            selection=selection,
+            reused=reusable(folder, asked),
             claim=claiming(asked.results or (shared_store(options) if asked.detach else None)),
         )
         context = RunnerContext(

@@ -62,6 +62,8 @@ class GradingRunner(Model):
 class Grading(Model):
     """How a run was graded."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     runner: GradingRunner
     reused_from: RunId | None = None
     """The grading whose verdicts were taken where case, trial and grader are the same."""

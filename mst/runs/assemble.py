@@ -105,7 +105,8 @@ def _finish(
     )
     update: dict[str, object] = {"phases": phases, "finished_at": now_iso()}
     if runner is not None:
-        update["grading"] = Grading(runner=runner)
+        before_it = run.grading or Grading(runner=runner)
+        update["grading"] = before_it.model_copy(update={"runner": runner})
     finished = run.model_copy(update=update)
     summary = summarize(finished, totals, phases, timestamp=now_iso(), duration_ms=duration_ms, previous=None)
     before = previous_run(folder, finished)

@@ -174,7 +174,7 @@ def _begin(request: GradeRequest, folder: RunFolder, runner: Runner) -> RunRecor
 
 
 def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches: Sequence[str] | None) -> RunRecord:
-    return regrade_record(
+    record = regrade_record(
         folder.run_id,
         request.source.run(),
         request.plan,
