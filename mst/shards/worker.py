@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,8 +40,6 @@ from mst.process.group import MARK, marked
 from mst.process.redact import Redactor
 from mst.shards.asking import Asking
 from mst.shards.bundle import Bundle
-from mst.shards.collecting import collect_units
-from mst.shards.grading import grade_units
 from mst.shards.job import Job, Tally
 from mst.shards.wire import Wire, read_messages
 
@@ -80,6 +78,17 @@ def _give_up(wire: Wire, error: MstError, redactor: Redactor) -> int:
         return error.exit_code
     wire.send(Refused(reason=redactor.text(str(error)), code=error.code))
     return EXIT_REFUSED
+
+
+def _units_of(work: Work) -> Callable[[Job], Awaitable[None]]:
+    """What does this kind of work. Only its own libraries are loaded: each shard is a new process."""
+    if work == "grade":
+        from mst.shards.grading import grade_units  # noqa: PLC0415 - as said above
+
+        return grade_units
+    from mst.shards.collecting import collect_units  # noqa: PLC0415 - as said above
+
+    return collect_units
 
 
 def hello() -> Hello:
@@ -160,7 +169,7 @@ class _Session:
         try:
             secrets = await self._secrets(self._bundle.record.secrets)
             job = self._job(secrets, tally)
-            await (grade_units(job) if work == "grade" else collect_units(job))
+            await _units_of(work)(job)
         except MstError as error:
             return _give_up(self._wire, error, job.redactor if job is not None else Redactor([]))
         except asyncio.CancelledError:
@@ -207,7 +216,9 @@ class _Session:
                 kill_own_programs()
                 os._exit(EXIT_ORPHANED)
 
-        read_messages(sys.stdin.buffer, told, ended)
+        # not sys.stdin: a read that waits holds its lock, for which the interpreter would wait at its end
+        with os.fdopen(os.dup(0), "rb") as stream:
+            read_messages(stream, told, ended)
 
     def _receive(self, message: SupervisorMessage) -> None:
         match message:
