@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
@@ -92,3 +94,15 @@ def test_a_regrade_of_other_trials_is_no_source(stored):
     said = run_mst("grade", stored.run, "--reuse", other.name, cwd=stored.home)
     assert said.code == 2
     assert "other trials" in said.err
+
+
+def test_the_gradings_of_a_run_are_shown_side_by_side(stored):
+    said = run_mst("show", stored.run, "--grade-sets", "--json", cwd=stored.home)
+    assert said.code == 0, said.err
+    document = json.loads(said.out)
+    assert [found["runId"] for found in document["sets"]] == [
+        folder.run_id for folder in regrades_of(RunFolder(stored.run))
+    ]
+    assert {change["from"] for change in document["changes"]} == {stored.first.run_id}
+    text = run_mst("show", stored.run, "--grade-sets", cwd=stored.home).out
+    assert "verdicts differ on" in text
