@@ -8,6 +8,7 @@ from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, run_mst, start_mst, until
 from mst.testing.equality import differences
 from mst.testing.fleet import Bed, fleet
+from mst.testing.quiz_eval import digest
 
 pytestmark = pytest.mark.server
 
@@ -103,6 +104,28 @@ def test_after_a_wipe_another_machine_writes_ledger_and_grants_again(bed, here, 
     assert differences(here.path, found.path) == []
     assert found.run().grading.runner.dispatches == ["d1"]
     assert set(bed.quiz.calls().values()) == {1}
+
+
+def test_after_a_wipe_secrets_are_sealed_again_from_the_file_and_without_it_the_command_says_so(bed, tmp_path):
+    own = Bed(bed.fleet, tmp_path / "secret", cases=2, secret=True)
+    keys = tmp_path / "keys.env"
+    keys.write_text("QUIZ_KEY=hunter2-of-the-quiz\n")
+    bed.ready(0)
+    own.quiz.forget()
+    said = own.grade("--detach", "--secrets-file", keys, "--runner-option", "wait=true", shards=1)
+    assert said.code == 0, said.err
+    regrade = own.newest()
+    bed.fleet.client.flushall()
+    poor = ended(elsewhere(bed, tmp_path / "laptop2", "attach", regrade.run_id))
+    assert poor.code == 2, poor.err
+    assert "--secrets-file" in poor.error_lines[-1]
+    attached = elsewhere(bed, tmp_path / "laptop2", "attach", regrade.run_id, "--secrets-file", keys)
+    until(lambda: bed.fleet.client.exists(f"mst:{{{own.scope(regrade)}}}:head"), "the ledger is written again")
+    bed.fleet.start()
+    over = ended(attached)
+    assert over.code in (0, 1), over.err
+    assert set(own.quiz.lines("digests")) == {digest("hunter2-of-the-quiz")}
+    assert fetched(tmp_path / "laptop2", regrade.run_id).run().grading.runner.dispatches == ["d1"]
 
 
 def test_ps_shows_runs_and_shards_in_flight(bed, tmp_path):
