@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
+import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mst.errors import PreconditionFailed, StoreUnavailable
+from mst.errors import PreconditionFailed, StoreError, StoreUnavailable
 from mst.model.base import digest_bytes
 from mst.model.manifest import RunManifest, SourceRun
 from mst.model.run import LatestRecord
@@ -102,11 +104,16 @@ def _send(
     store: Store, run_dir: Path, keys: RunKeys, source: FoundManifest | None, *, workers: int, repair: bool
 ) -> Sent:
     present = Present(store, keys, trusting=not repair)
-    with closing(Reuse()) as reuse:
-        for found in (None if repair else read_run(store, keys), source):
-            if found is not None:
-                reuse.learn(store, Listing.of(found.manifest), present)
-        return Sender(store, run_dir, keys, reuse, present).send(workers=workers)
+    try:
+        with closing(Reuse()) as reuse:
+            for found in (None if repair else read_run(store, keys), source):
+                if found is not None:
+                    reuse.learn(store, Listing.of(found.manifest), present)
+            return Sender(store, run_dir, keys, reuse, present).send(workers=workers)
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"cannot keep the list of stored files in {tempfile.gettempdir()}: {error}; free some space, or set TMPDIR"
+        ) from error
 
 
 def _source_run(source: FoundManifest | None) -> SourceRun | None:
@@ -126,6 +133,8 @@ def _create_generation(
     store: Store, keys: RunKeys, facts: RunFacts, sent: Sent, source: SourceRun | None
 ) -> RunManifest:
     for _ in range(GENERATION_TRIES):
+        # Before the manifest is read: one that comes in between takes this number, and we begin again after it.
+        highest = max([0, *generations(store, keys)])
         present = read_run(store, keys)
         if present is not None and _says_the_same(present.manifest, facts, sent, source):
             return present.manifest
@@ -140,7 +149,7 @@ def _create_generation(
             files=sent.files,
             packs=sent.packs,
             source=source,
-            generation=max([0, *generations(store, keys)]) + 1,
+            generation=highest + 1,
             predecessor=present.sha256 if present else None,
         )
         data = manifest.to_json()

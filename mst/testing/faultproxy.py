@@ -14,17 +14,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-Fault = Literal["lost-reply", "cut-body", "reset", "500", "503", "409", "expired"]
+Fault = Literal["lost-reply", "cut-body", "flipped-bit", "reset", "500", "503", "409", "expired", "skewed"]
 Plan = Callable[[str, str], Fault | None]
 """Method and path of a request; what happens to it, None to pass it on."""
 
 _EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+_SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The clocks differ too much.</Message></Error>"
 _BUSY = b"<Error><Code>ConditionalRequestConflict</Code><Message>Try again.</Message></Error>"
 _ANSWERS: dict[str, tuple[int, bytes]] = {
     "500": (500, b"<Error><Code>InternalError</Code></Error>"),
     "503": (503, b"<Error><Code>SlowDown</Code></Error>"),
     "409": (409, _BUSY),
     "expired": (400, _EXPIRED),
+    "skewed": (403, _SKEWED),
 }
 
 
@@ -114,6 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers = answer.getheaders()
         finally:
             connection.close()
+        if fault == "flipped-bit" and content:
+            content = content[:-1] + bytes([content[-1] ^ 1])
         if fault == "lost-reply":
             self._hang_up()
         else:

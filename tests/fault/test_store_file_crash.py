@@ -212,3 +212,39 @@ def test_a_store_that_may_not_be_written_is_one_clear_line(tmp_path):
         assert f"file:{root}" in line
         assert "write access" in line
         assert "\n" not in line
+
+
+REUSING = """
+import hashlib, resource
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from mst.errors import StoreError
+from mst.model.manifest import PackEntry
+from mst.store import open_store
+from mst.store.pack import PackIndex
+from mst.store.publish import RunFacts, push_run
+facts = RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
+store, run = open_store("memory:x"), "20260102T030405Z-abc123"
+with TemporaryDirectory() as folder:
+    Path(folder, "a").write_bytes(b"a")
+    manifest = push_run(store, Path(folder), eval_name="e", run_id=run, facts=facts)
+    index = PackIndex(manifest.packs[0].sha256, 1)
+    for number in range(60_000):
+        index.add(PackEntry(path=f"{number:06}", size=1, sha256=f"{number:064}", offset=0, length=1))
+    data, pack = index.finish(files=60_000)
+    store.put(f"e/runs/{run}/indexes/{pack.index_sha256}", data)
+    key = f"e/runs/{run}/manifest.2.json"
+    store.put(key, manifest.model_copy(update={"packs": [pack], "generation": 2}).to_json())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    try:
+        push_run(store, Path(folder), eval_name="e", run_id=run, facts=facts)
+    except StoreError as error:
+        print(error)
+"""
+
+
+def test_a_full_temporary_folder_is_one_clear_line():
+    ended = subprocess.run([sys.executable, "-c", REUSING], check=False, timeout=60, capture_output=True, text=True)
+    assert len(ended.stdout.splitlines()) == 1, ended.stderr
+    assert "free some space, or set TMPDIR" in ended.stdout

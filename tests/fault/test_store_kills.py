@@ -312,6 +312,7 @@ def test_units_of_a_killed_worker_are_found_when_they_were_reported(writers, tmp
     assert counts[-1] == 60
 
 
+@pytest.mark.timeout(120 + 3 * KILLS)
 def test_pushes_killed_at_random_lose_and_mix_nothing(writers, versions, tmp_path):
     """One store, pushed to by turns from two versions; each push is killed at some moment, or comes through."""
     draw = random.Random(int(os.environ.get("MST_TEST_SEED", "7")))

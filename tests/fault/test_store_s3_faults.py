@@ -3,23 +3,32 @@
 import dataclasses
 import itertools
 import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
 
-from mst.errors import DigestMismatch, PreconditionFailed, StoreDenied, StoreUnavailable
+from mst.errors import CorruptFile, DigestMismatch, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
 from mst.model.manifest import ShardManifest
+from mst.model.run import LatestRecord
 from mst.store import Patience, open_store
-from mst.store.commit import commit_shard, read_shard, shard_keys
+from mst.store.commit import commit_shard, read_latest, read_shard, shard_keys
 from mst.store.fetch import fetch_run
-from mst.store.find import list_runs
+from mst.store.find import list_runs, read_generation, read_run
 from mst.store.layout import RunKeys
+from mst.store.pack import Packer
 from mst.store.publish import RunFacts, push_run
+from mst.store.verify import verify_run
 from mst.testing.faultproxy import fault_proxy
 from mst.testing.servers import seaweedfs
 
 pytestmark = pytest.mark.server
 RUN = "20260102T030405Z-abc123"
+KEYS = RunKeys("e", RUN)
+FACTS = RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
 _numbers = itertools.count()
 
 
@@ -167,31 +176,34 @@ def test_an_hour_without_the_store_ends_in_one_clear_line(server, line, prefix):
     store.put("a", b"x")
 
 
-def test_credentials_that_expire_are_not_tried_again(store, straight, line, tmp_path):
+@pytest.fixture
+def small_packs(monkeypatch):
+    monkeypatch.setattr("mst.store.sending.Packer", lambda: Packer(pack_bytes=1, later_bytes=1))
+
+
+def test_credentials_that_expire_are_not_tried_again(store, straight, line, tmp_path, small_packs):
     for number in range(5):
         (tmp_path / f"run/{number}").parent.mkdir(exist_ok=True)
         (tmp_path / f"run/{number}").write_bytes(b"%d" % number)
-    facts = RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
     sent = itertools.count()
     line.plan = lambda method, path: "expired" if method == "PUT" and next(sent) >= 3 else None
     with pytest.raises(StoreDenied, match=r"expired \(ExpiredToken\)") as caught:
-        push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=facts, workers=1)
+        push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=FACTS, workers=1)
     assert "\n" not in str(caught.value)
     assert list(list_runs(straight)) == []
     line.never()
-    manifest = push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=facts)
-    assert (manifest.generation, len(manifest.files)) == (1, 5)
+    manifest = push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=FACTS)
+    assert (manifest.generation, len(manifest.packs)) == (1, 5)
 
 
-def test_a_run_moves_through_a_bad_line_whole(store, straight, line, tmp_path):
+def test_a_run_moves_through_a_bad_line_whole(store, straight, line, tmp_path, small_packs):
     for number in range(60):
         path = tmp_path / f"run/t/{number % 5}/{number}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"content %d" % number)
     faults = itertools.cycle([None, "503", None, "reset", None, None, "lost-reply", None, "cut-body", None])
     line.plan = lambda method, path: next(faults)
-    facts = RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
-    pushed = push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=facts)
+    pushed = push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=FACTS)
     assert fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out") == pushed
     for number in range(60):
         assert (tmp_path / f"out/t/{number % 5}/{number}").read_bytes() == b"content %d" % number
@@ -201,10 +213,166 @@ def test_a_run_moves_through_a_bad_line_whole(store, straight, line, tmp_path):
 def test_a_flipped_bit_names_its_object(store, straight, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/a").write_bytes(b"right")
-    facts = RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
-    manifest = push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=facts)
-    key = RunKeys("e", RUN).blob(manifest.files[0].sha256)
+    manifest = push_run(store, tmp_path / "run", eval_name="e", run_id=RUN, facts=FACTS)
+    key = KEYS.pack(manifest.packs[0].sha256)
     straight.put(key, b"sight")
     with pytest.raises(DigestMismatch, match=key):
         fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out/run")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def make_run(folder, count=20, text="content"):
+    for number in range(count):
+        path = folder / f"t/{number % 5}/{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(f"{text} {number}".encode())
+    return folder
+
+
+def push(store, folder, **more):
+    return push_run(store, folder, eval_name="e", run_id=RUN, facts=FACTS, **more)
+
+
+def tree(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_hour_without_the_store_in_a_push_resumes(server, line, prefix, straight, tmp_path, small_packs):
+    clock, run_dir = Clock(), make_run(tmp_path / "run")
+    through = dataclasses.replace(server, endpoint_url=line.url)
+    store = open_store(through.uri(prefix), environ=server.environ(), patience=clock.patience(3600))
+    sent = itertools.count()
+    line.plan = lambda method, path: "reset" if method == "PUT" and next(sent) >= 15 else None
+    with pytest.raises(StoreUnavailable, match=r"tried \d+ times in 3\d\d\d s") as caught:
+        push(store, run_dir, workers=1)
+    assert "\n" not in str(caught.value)
+    assert clock.now_s <= 3600
+    assert list(list_runs(straight)) == []
+    line.never()
+    before = len(line.seen)
+    assert push(store, run_dir).generation == 1
+    # What had arrived is not sent again: 14 of 40 objects, and the store's clock, were.
+    puts = [path for method, path in line.seen[before:] if method == "PUT"]
+    assert len([path for path in puts if "/packs/" in path or "/indexes/" in path]) <= 40 - 14
+    fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out")
+    assert tree(tmp_path / "out") == tree(run_dir)
+
+
+def test_a_bit_that_flips_on_the_way_is_never_kept(store, straight, line, tmp_path):
+    run_dir = make_run(tmp_path / "run")
+    (run_dir / "large").write_bytes(os.urandom(1_200_000))
+    manifest = push(store, run_dir)
+    for part in ("/packs/", "/indexes/", "/blobs/", "/manifest.1.json"):
+        line.once("flipped-bit", "GET", part)
+        with pytest.raises((DigestMismatch, CorruptFile), match=part.strip("/")):
+            fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out/run")
+        assert list((tmp_path / "out").iterdir()) == [] if (tmp_path / "out").exists() else True
+    line.never()
+    assert fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out/run") == manifest
+
+
+def test_an_object_deleted_under_a_reader_is_named(store, straight, line, tmp_path, small_packs):
+    manifest = push(store, make_run(tmp_path / "run"))
+    gone = KEYS.pack(manifest.packs[7].sha256)
+
+    def plan(method, path):
+        if method == "GET" and "/packs/" in path:
+            straight.delete(gone)
+
+    line.plan = plan
+    with pytest.raises(StoreError, match=f"{gone}.*listed but gone") as caught:
+        fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out/run", workers=1)
+    assert not caught.value.retryable
+    assert list((tmp_path / "out").iterdir()) == []
+    assert [wrong.key for wrong in verify_run(straight, KEYS)] == [gone]
+    push(store, tmp_path / "run")
+    assert list(verify_run(straight, KEYS)) == []
+
+
+def test_a_wrong_clock_is_named_and_not_tried_again(store, line):
+    line.always("skewed")
+    before = len(line.seen)
+    with pytest.raises(StoreDenied, match="clock is wrong"):
+        store.put("a", b"x")
+    assert len(line.seen) == before + 1
+
+
+def test_this_machines_clock_decides_nothing(server, prefix, straight, tmp_path):
+    """Leftovers are trusted by the store's clock: on a machine that is a day ahead, or behind, pushes are the same."""
+    run_dir = make_run(tmp_path / "run", count=3)
+    push(straight, run_dir)
+    code = """
+        import sys, time
+        from datetime import datetime
+        import mst.store.publish as publish
+        shift, uri, folder = float(sys.argv[1]), sys.argv[2], sys.argv[3]
+        real = time.time
+        time.time = lambda: real() + shift
+        from pathlib import Path
+        from mst.store import open_store
+        store, puts = open_store(uri), []
+        put = store.put
+        store.put = lambda key, data, **more: (puts.append(key), put(key, data, **more))
+        facts = publish.RunFacts(created_at=datetime.fromisoformat("2036-01-01T00:00:00Z"), complete=True)
+        publish.push_run(store, Path(folder), eval_name="e", run_id=sys.argv[4], facts=facts)
+        print([key for key in puts if not key.endswith("clock")])
+    """
+    for shift in ("-100000", "100000"):
+        straight.delete(KEYS.manifest(1))
+        argv = [sys.executable, "-c", textwrap.dedent(code), shift, server.uri(prefix), str(run_dir), RUN]
+        ended = subprocess.run(
+            argv, check=False, capture_output=True, text=True, timeout=60, env=os.environ | server.environ()
+        )
+        assert ended.stdout == "[]\n", ended.stderr
+
+
+def test_coordinators_that_push_the_same_run_at_once(server, prefix, straight, tmp_path):
+    """Two versions, four pushes each, at once: a chain of generations, each whole, and `latest` is the run."""
+    folders = [make_run(tmp_path / text, text=text) for text in ("one", "two")]
+    at = "2026-01-02T00:00:00Z"
+    latest = LatestRecord(run_id=RUN, created_at=at, collected_at=at, path=f"runs/{RUN}")
+
+    def coordinator(number):
+        store = open_store(server.uri(prefix), environ=server.environ())
+        return push(store, folders[number % 2], latest=latest)
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(coordinator, range(8)))
+    assert list(verify_run(straight, KEYS)) == []
+    highest = read_run(straight, KEYS).manifest.generation
+    assert {manifest.generation for manifest in made} == set(range(1, highest + 1))
+    for generation in range(2, highest + 1):
+        found = read_generation(straight, KEYS, generation).manifest
+        assert found.predecessor == read_generation(straight, KEYS, generation - 1).sha256
+    fetch_run(straight, eval_name="e", run_id=RUN, into=tmp_path / "out")
+    assert tree(tmp_path / "out") in [tree(folder) for folder in folders]
+    assert read_latest(straight, "e").run_id == RUN
+
+
+FULL = """
+    import resource, sys
+    from pathlib import Path
+    from mst.errors import StoreError
+    from mst.store import open_store
+    from mst.store.fetch import fetch_run
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    try:
+        fetch_run(open_store(sys.argv[1]), eval_name="e", run_id=sys.argv[2], into=Path(sys.argv[3]))
+    except StoreError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("size", [150_000, 1_500_000])
+def test_a_full_disk_in_a_fetch_is_one_clear_line_and_leaves_nothing(server, prefix, straight, tmp_path, size):
+    run_dir = make_run(tmp_path / "run")
+    (run_dir / "big").write_bytes(os.urandom(size))
+    push(straight, run_dir)
+    argv = [sys.executable, "-c", textwrap.dedent(FULL), server.uri(prefix), RUN, str(tmp_path / "out/run")]
+    ended = subprocess.run(
+        argv, check=False, capture_output=True, text=True, timeout=60, env=os.environ | server.environ()
+    )
+    assert len(ended.stdout.splitlines()) == 1, ended.stderr
+    assert "big" in ended.stdout
+    assert "File too large" in ended.stdout
     assert list((tmp_path / "out").iterdir()) == []
