@@ -36,7 +36,9 @@ def command(
     from mst.cli.grading import Asked, grade_run, open_regrade
     from mst.errors import UsageError
 
-    folder = open_regrade(find_or_bring(run, output_dir, results))
+    found = find_or_bring(run, output_dir, results)
+    # `latest` is a finished one by its rules; what is open stands beside it
+    folder = open_regrade(found.source if run == "latest" else found)
     grading = folder.run().grading
     if grading is None:
         raise UsageError(f"{folder.run_id}: this run has no grading of its own to attach to; grade it with 'mst grade'")

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import zstandard
@@ -90,7 +91,7 @@ class Watch:
 
         assert self._broker is not None
         url = self._broker.url.replace("redis+socket", "unix")
-        client = redis.Redis.from_url(url, socket_timeout=0.5)
+        client: Any = redis.Redis.from_url(url, socket_timeout=0.5)  # its types leave `monitor` out
         with client.monitor() as monitor:
             ready.set()
             while not self._ended.is_set():
