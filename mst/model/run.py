@@ -444,6 +444,36 @@ class PreviousRun(Model):
     variants: dict[str, dict[str, Any]] = {}
 
 
+class HealthFinding(Model):
+    """A sign that a grader cannot be trusted."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    grader: str
+    kind: str
+    """`always_passes`, `never_passes`, `often_errors`, `unsteady`, `contradicts_oracle`, `contradicts_noop`,
+    `prefers_first`, `prefers_second`, `inconsistent`, `prefers_longer`, `contradict`."""
+    said: str
+    """The same in a sentence."""
+    other: str | None = None
+    """The grader that it contradicts."""
+    n: int | None = None
+    """Of how many."""
+    count: int | None = None
+    p: float | None = None
+
+
+class ErrorPolicy(Model):
+    """A trial pass rate when trials without a score are counted in other ways. Reports show `exclude`."""
+
+    policy: Literal["exclude"] = "exclude"
+    without_score: int
+    exclude: float | None = None
+    count_as_fail: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
 class SummaryRecord(Document):
     """`summary.json`: numbers and verdicts; comparisons are in it."""
 
@@ -471,6 +501,9 @@ class SummaryRecord(Document):
     variant_deltas: dict[str, VariantDelta]
     verdicts: list[VerdictRecord]
     grader_errors: dict[str, int] = {}
+    health: list[HealthFinding] = []
+    error_policy: dict[str, ErrorPolicy] = {}
+    """By variant, where trials have no score."""
     warnings: list[str] = []
     looks: int | None = None
     previous_run: PreviousRun | None = None

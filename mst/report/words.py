@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from mst.model.run import Counts, Pairwise, RunRecord, SummaryRecord, VariantSummary, VerdictRecord
+from mst.model.run import (
+    Counts,
+    ErrorPolicy,
+    HealthFinding,
+    Pairwise,
+    RunRecord,
+    SummaryRecord,
+    VariantSummary,
+    VerdictRecord,
+)
 from mst.report.figures import count, p_value, percent, points, points_interval
 from mst.report.text import names, one_line
 
@@ -91,7 +100,24 @@ def warnings(run: RunRecord, summary: SummaryRecord) -> list[str]:
         found.append(f"This run was narrowed{_selection(run)}: it says nothing about what was left out.")
     if run.looks:
         found.append(f"This data was extended {count(run.looks, 'time')} after a look at it: p-values are too small.")
-    return list(dict.fromkeys([*found, *(one_line(text, limit=400) for text in summary.warnings)]))
+    found += [one_line(text, limit=400) for text in summary.warnings]
+    found += [errors_line(name, policy) for name, policy in summary.error_policy.items()]
+    found += [one_line(finding.said, limit=400) for finding in summary.health if is_urgent(finding)]
+    return list(dict.fromkeys(found))
+
+
+def is_urgent(finding: HealthFinding) -> bool:
+    """Whether a sign of ill health stands above the numbers. An assertion that everything passes is no news."""
+    return finding.kind not in {"always_passes", "never_passes"} or finding.grader.startswith("judge.")
+
+
+def errors_line(variant: str, policy: ErrorPolicy) -> str:
+    """How trials without a score are counted, and how far they could move a variant's rate."""
+    return (
+        f"{one_line(variant, limit=60)}: {count(policy.without_score, 'trial')} without a score, left out of its rate "
+        f"({percent(policy.exclude)}); as failures {percent(policy.count_as_fail)}, "
+        f"bounds {percent(policy.lower)} to {percent(policy.upper)}."
+    )
 
 
 def judge_mean(variant: VariantSummary) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 from mst.model.base import digest
 from mst.model.case import EvalPlan, Variant
 from mst.model.run import (
+    ErrorPolicy,
     Pairwise,
     PairwiseSummary,
     Phases,
@@ -26,6 +27,7 @@ from mst.model.run import (
 from mst.runs.outcome import Fate
 from mst.runs.results import add_usage
 from mst.runs.totals import PairwiseTotals, Totals, VariantTotals, cost_usd
+from mst.stats.bounds import error_bounds
 from mst.stats.cases import CandidateData, TrialCounts
 from mst.stats.compare import Comparison
 from mst.stats.decision import Verdict, decide
@@ -89,6 +91,8 @@ def summarize(
         },
         verdicts=_verdicts(totals) if phases.grade != "skipped" else [],
         grader_errors=dict(sorted(totals.grader_errors.items())),
+        health=totals.health.findings() if phases.grade != "skipped" else [],
+        error_policy=_error_policy(totals) if phases.grade != "skipped" else {},
         warnings=_warnings(totals, phases),
         looks=run.looks,
         previous_run=previous,
@@ -315,6 +319,23 @@ def _rate(interval: Interval) -> Rate | None:
     if interval.low is None or interval.high is None:
         return None
     return Rate(lower=interval.low, upper=interval.high)
+
+
+def _error_policy(totals: Totals) -> dict[str, ErrorPolicy]:
+    """What trials without a score could do to each variant's rate."""
+    found = {}
+    for name, variant in totals.variants.items():
+        scored, without = variant.fates[Fate.SCORED], variant.fates[Fate.ERRORED] + variant.fates[Fate.MISSING]
+        if without:
+            bounds = error_bounds(variant.passed, scored - variant.passed, without)
+            found[name] = ErrorPolicy(
+                without_score=without,
+                exclude=bounds.exclude,
+                count_as_fail=bounds.count_as_fail,
+                lower=bounds.lower,
+                upper=bounds.upper,
+            )
+    return found
 
 
 def _warnings(totals: Totals, phases: Phases) -> list[str]:

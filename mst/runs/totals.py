@@ -11,6 +11,7 @@ from mst.model.run import CaseResult, Counts
 from mst.model.score import ComparisonGrading, GraderScore, Preference
 from mst.model.transcript import Evidence, Usage
 from mst.runs.grading import GradedCase, GradedTrial
+from mst.runs.health import Health
 from mst.runs.outcome import Fate, outcome_of
 from mst.runs.results import add_usage
 from mst.stats.cases import CaseData, TrialCounts
@@ -198,9 +199,11 @@ class Totals:
         self.pairwise: dict[tuple[str, str], PairwiseTotals] = {}
         self.cases: list[CaseCounts] = []
         self.grader_errors: Counter[str] = Counter()
+        self.health = Health(plan)
 
     def add(self, graded: GradedCase, results: Sequence[CaseResult]) -> None:
         """Count one case: its trials, its results by variant, its comparisons."""
+        self.health.add(graded)
         for trial in graded.trials:
             self.variants[trial.key.variant].add_trial(trial)
             if trial.grading is not None:
