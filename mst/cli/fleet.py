@@ -43,6 +43,32 @@ def keygen(folder: Path, evals: tuple[str, ...], queues: tuple[str, ...]) -> Non
     click.echo(f"              MST_TRUSTED_SIGNERS_FILE={files.signers}")
 
 
+@command.command(name="rotate")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--retire", is_flag=True, help="End the change: take the old key away.")
+def rotate(folder: Path, retire: bool) -> None:
+    """Change the fleet key without stopping anything.
+
+    \b
+    1. mst fleet rotate FOLDER            a new key beside the old one, in fleet.key and fleet.pub
+    2. hand out fleet.key to workers      they read it again by themselves
+    3. hand out fleet.pub to coordinators secrets are sealed to both keys now
+    4. mst fleet rotate FOLDER --retire   when nothing that was sealed before is in flight; hand out both again
+    """
+    from datetime import UTC, datetime
+
+    from mst.fleet.rotation import retire as take_away
+    from mst.fleet.rotation import rotate as add
+
+    now = datetime.now(UTC)
+    if retire:
+        for recipient in take_away(folder, now):
+            click.echo(f"taken away: {recipient}")
+    else:
+        click.echo(f"added: {add(folder, now)}")
+    click.echo(f"workers: {folder / 'fleet.key'}   coordinators: {folder / 'fleet.pub'}")
+
+
 @command.command(name="check")
 @click.option("--class", "worker_class", default=None, help="Only workers of this class.")
 @click.option(

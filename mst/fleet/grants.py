@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from mst.errors import MstError, RefusedError, UsageError
 from mst.fleet.connect import RedisClient, broker_errors
 from mst.fleet.extras import need
-from mst.fleet.keys import FleetKey, SigningKey, check_recipients
+from mst.fleet.keys import Opener, SigningKey, check_recipients
 from mst.fleet.signing import CLOCK_TOLERANCE, Verifier, sign
 from mst.model.base import digest_bytes
 from mst.model.fleet import Grant, GrantSecrets, SealedGrant, grant_slot
@@ -127,7 +127,7 @@ def verify(sealed: SealedGrant, target: GrantTarget, verifier: Verifier) -> tupl
     return grant, blob
 
 
-def open_grant(grant: Grant, blob: bytes, fleet_key: FleetKey, *, now: datetime) -> OpenedGrant:
+def open_grant(grant: Grant, blob: bytes, fleet_key: Opener, *, now: datetime) -> OpenedGrant:
     """Open verified secrets and check what they say about themselves.
 
     Raises:

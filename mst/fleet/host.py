@@ -11,7 +11,7 @@ from mst.errors import BrokerError
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.extras import need
 from mst.fleet.grants import GrantSlots
-from mst.fleet.keys import FleetKey
+from mst.fleet.keys import Opener
 from mst.fleet.ledger import Ledger
 from mst.fleet.metrics import Uncounted
 from mst.fleet.signing import Verifier
@@ -52,7 +52,7 @@ class Host:
     store: Store
     store_uri: str
     verifier: Verifier
-    fleet_key: FleetKey = field(repr=False)
+    fleet_key: Opener = field(repr=False)
     ledger: Ledger
     book: DispatchBook
     grants: GrantSlots

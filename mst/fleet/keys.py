@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mst.errors import MstError, RefusedError, UsageError
 from mst.fleet.extras import need
@@ -71,6 +71,14 @@ class SigningKey:
         return SignerEntry(key_id=self.key_id, public_key=self.public_key, evals=evals, queues=queues, comment=comment)
 
 
+class Opener(Protocol):
+    """Whatever opens what is sealed to the fleet."""
+
+    def decrypt(self, blob: bytes) -> bytes:
+        """See `FleetKey.decrypt`."""
+        ...
+
+
 @dataclass(frozen=True)
 class FleetKey:
     """Age identities that open a fleet's grants: one, or several while a key is being changed."""
@@ -88,6 +96,14 @@ class FleetKey:
     def of(cls, identities: list[Any]) -> FleetKey:
         """The key of these `pyrage` identities; any of them opens."""
         return cls(tuple(str(one.to_public()) for one in identities), tuple(identities))
+
+    def and_also(self, other: FleetKey) -> FleetKey:
+        """This key and another one; either opens."""
+        return FleetKey.of([*self._identities, *other._identities])
+
+    def newest(self) -> FleetKey:
+        """Only the identity that was added last."""
+        return FleetKey.of([self._identities[-1]])
 
     def decrypt(self, blob: bytes) -> bytes:
         """Open an age blob.

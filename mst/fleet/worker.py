@@ -29,7 +29,6 @@ from mst.fleet.extras import need
 from mst.fleet.grants import GrantSlots
 from mst.fleet.host import Host, celery_sender
 from mst.fleet.janitor import Janitor
-from mst.fleet.keys import load_fleet_key
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.limiter import FleetLimiter
@@ -37,7 +36,7 @@ from mst.fleet.machine import NoMachine, open_machine
 from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
-from mst.fleet.signing import Verifier
+from mst.fleet.rotation import FileKey, FileVerifier
 from mst.fleet.spend import FleetSpend
 from mst.fleet.spot import GRACE_S, Keeper, Watch
 from mst.fleet.task import handle
@@ -171,8 +170,8 @@ def _host(
         scratch=scratch,
         store=store,
         store_uri=store.uri,
-        verifier=Verifier.from_file(settings.trusted_signers_file),
-        fleet_key=load_fleet_key(settings.fleet_key_file),
+        verifier=FileVerifier(settings.trusted_signers_file),
+        fleet_key=FileKey(settings.fleet_key_file),
         ledger=Ledger(client),
         book=DispatchBook(client),
         grants=GrantSlots(client, DEFAULT_PREFIX),

@@ -34,6 +34,7 @@ if sys.argv[2:] == ["preflight"]:
 question = json.load(sys.stdin)
 case, key = question["case"]["id"], question["trial"]["response"]
 note("calls", key)
+note("times", "%.6f %s" % (time.time(), key))
 note("pids", str(os.getpid()))
 if secret:
     note("digests", hashlib.sha256(secret.encode()).hexdigest())
@@ -45,6 +46,8 @@ for _ in range(6000):
         break
     note("held", key) if _ == 0 else None
     time.sleep(0.02)
+if has("slow"):
+    time.sleep(0.3)
 if has("leak-" + case):
     print("the key is " + secret, file=sys.stderr)
     sys.exit(3)
@@ -108,7 +111,7 @@ class Quiz:
         return Counter(self.lines("calls"))
 
     def ask(self, *names: str) -> None:
-        """Ask for something from now on: `hold`, `hold-<case>`, `crash-<case>`, `leak-<case>`, `reject`."""
+        """Ask for something from now on: `hold`, `hold-<case>`, `crash-<case>`, `leak-<case>`, `reject`, `slow`."""
         for name in names:
             (self.marks / name).touch()
 
