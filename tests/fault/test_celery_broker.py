@@ -79,6 +79,24 @@ def test_a_broker_that_lost_everything_is_written_again(bed, here):
     end_well(bed, here, running)
 
 
+def test_a_dispatch_that_was_lost_while_nobody_watched_is_written_again_by_attach(bed, here):
+    running = begin_held(bed)
+    os.killpg(running.pid, signal.SIGKILL)
+    ended(running)
+    for worker in bed.fleet.workers.values():
+        worker.kill()
+    finished = set(bed.quiz.lines("answered"))
+    bed.fleet.client.flushall()
+    bed.fleet.start()
+    bed.quiz.let_go("hold-c3", "hold-c4")
+    regrade = bed.newest()
+    said = bed.mst("attach", regrade.path)
+    assert said.code in (0, 1), said.err
+    assert differences(here.path, regrade.path) == []
+    assert {key for key in finished if bed.quiz.calls()[key] > 1} == set()
+    assert regrade.run().grading.runner.dispatches == ["d1"]
+
+
 def test_killed_connections_change_nothing(bed, here):
     running = begin_held(bed)
     pause = threading.Event()
