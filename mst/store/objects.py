@@ -86,7 +86,7 @@ class ObstoreStore:
 
     def get(self, key: str, *, max_bytes: int = GET_MAX_BYTES) -> bytes:
         """See `Store.get`."""
-        with self._mapped("read", check_key(key)):
+        with self._looked_for(check_key(key)), self._mapped("read", key):
             found = obstore.get(self._backend, key)
             size = found.meta["size"]
             if size > max_bytes:
@@ -141,7 +141,7 @@ class ObstoreStore:
     def head(self, key: str) -> ObjectInfo | None:
         """See `Store.head`."""
         try:
-            with self._mapped("look at", check_key(key)):
+            with self._looked_for(check_key(key)), self._mapped("look at", key):
                 return self._info(obstore.head(self._backend, key))
         except ObjectMissing:
             return None
@@ -207,6 +207,20 @@ class ObstoreStore:
     def _info(self, meta: ObjectMeta) -> ObjectInfo:
         version = meta["version"] if self._versioned_by == "version" else meta["e_tag"]
         return ObjectInfo(meta["path"], meta["size"], version or "", meta["last_modified"])
+
+    @contextmanager
+    def _looked_for(self, key: str) -> Iterator[None]:
+        """Amazon says "denied" of an object that is not there to whom may list its folder only, as workers may."""
+        try:
+            yield
+        except StoreDenied as error:
+            try:
+                beside = self.list_folder(key.rpartition("/")[0]).objects
+            except StoreError:
+                raise error from None
+            if any(info.key == key for info in beside):
+                raise
+            raise ObjectMissing(f"{self.uri}: no object {key}") from error
 
     @contextmanager
     def _mapped(self, action: str, key: str) -> Iterator[None]:

@@ -14,12 +14,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-Fault = Literal["lost-reply", "cut-body", "flipped-bit", "reset", "500", "503", "409", "expired", "skewed"]
+Fault = Literal["lost-reply", "cut-body", "flipped-bit", "reset", "500", "503", "409", "expired", "skewed", "denied"]
 Plan = Callable[[str, str], Fault | None]
 """Method and path of a request; what happens to it, None to pass it on."""
 
 _EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 _SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The clocks differ too much.</Message></Error>"
+_DENIED = b"<Error><Code>AccessDenied</Code><Message>No.</Message></Error>"
 _BUSY = b"<Error><Code>ConditionalRequestConflict</Code><Message>Try again.</Message></Error>"
 _ANSWERS: dict[str, tuple[int, bytes]] = {
     "500": (500, b"<Error><Code>InternalError</Code></Error>"),
@@ -27,6 +28,7 @@ _ANSWERS: dict[str, tuple[int, bytes]] = {
     "409": (409, _BUSY),
     "expired": (400, _EXPIRED),
     "skewed": (403, _SKEWED),
+    "denied": (403, _DENIED),
 }
 
 

@@ -21,7 +21,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,7 @@ class S3Server:
         pid: the server's process, for tests that stop or freeze it.
         reader_key: the access key ID of an identity that may only read and list.
         reader_secret: its secret access key.
+        roles: access key ID and secret of each identity that has one policy, by the policy's name.
     """
 
     endpoint_url: str
@@ -57,6 +58,7 @@ class S3Server:
     pid: int
     reader_key: str
     reader_secret: str = field(repr=False)
+    roles: Mapping[str, tuple[str, str]] = field(repr=False, default_factory=dict)
 
     def uri(self, prefix: str = "") -> str:
         """The store URI of a prefix in the bucket. Holds no credentials: those come from `environ`."""
@@ -66,6 +68,11 @@ class S3Server:
     def environ(self) -> dict[str, str]:
         """The standard AWS settings that open this server."""
         return {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": self.secret}
+
+    def role_environ(self, name: str) -> dict[str, str]:
+        """The same for an identity that has one policy."""
+        key, secret = self.roles[name]
+        return {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
 
     def reader_environ(self) -> dict[str, str]:
         """The same for the identity that may only read and list."""
@@ -99,8 +106,12 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def seaweedfs(folder: Path) -> Iterator[S3Server]:
+def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None) -> Iterator[S3Server]:
     """Run SeaweedFS with its S3 gateway, its data below `folder`, and one bucket. Takes about ten seconds to start.
+
+    Args:
+        folder: for its data and log.
+        policies: IAM policies as JSON, by the name of an identity that has this one and nothing else.
 
     Raises:
         AssertionError: it ended early or was not ready in time; the message carries the end of its log.
@@ -110,9 +121,10 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
     data.mkdir(parents=True, exist_ok=True)
     names = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3", "s3.grpc")
     ports = dict(zip(names, free_ports(len(names)), strict=True))
-    keys = {name: (secrets.token_hex(10), secrets.token_hex(20)) for name in ("admin", "reader")}
+    policies = policies or {}
+    keys = {name: (secrets.token_hex(10), secrets.token_hex(20)) for name in ("admin", "reader", *policies)}
     config = folder / "s3.json"
-    config.write_text(json.dumps(_identities(keys)))
+    config.write_text(json.dumps(_identities(keys, policies)))
     log = folder / "weed.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
@@ -132,6 +144,7 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
         pid=process.pid,
         reader_key=keys["reader"][0],
         reader_secret=keys["reader"][1],
+        roles={name: keys[name] for name in policies},
     )
     try:
         _wait_ready(server, process, log)
@@ -211,13 +224,19 @@ def stop(process: subprocess.Popen[bytes], *, ask: bool = True) -> None:
         break
 
 
-def _identities(keys: dict[str, tuple[str, str]]) -> dict[str, object]:
+def _identities(keys: Mapping[str, tuple[str, str]], policies: Mapping[str, str]) -> dict[str, object]:
     actions = {"admin": ["Admin", "Read", "Write", "List", "Tagging"], "reader": ["Read", "List"]}
     return {
         "identities": [
-            {"name": name, "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions[name]}
+            {
+                "name": name,
+                "credentials": [{"accessKey": key, "secretKey": secret}],
+                "actions": actions.get(name, []),
+                "policyNames": [name] if name in policies else [],
+            }
             for name, (key, secret) in keys.items()
-        ]
+        ],
+        "policies": [{"name": name, "content": content} for name, content in policies.items()],
     }
 
 

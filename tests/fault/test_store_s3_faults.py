@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mst.errors import CorruptFile, DigestMismatch, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
+from mst.errors import (
+    CorruptFile,
+    DigestMismatch,
+    ObjectMissing,
+    PreconditionFailed,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+)
 from mst.model.manifest import ShardManifest
 from mst.model.run import LatestRecord
 from mst.store import Patience, open_store
@@ -287,6 +295,22 @@ def test_an_object_deleted_under_a_reader_is_named(store, straight, line, tmp_pa
     assert [wrong.key for wrong in verify_run(straight, KEYS)] == [gone]
     push(store, tmp_path / "run")
     assert list(verify_run(straight, KEYS)) == []
+
+
+def test_a_missing_object_is_missing_also_where_the_server_says_denied(store, straight, line, tmp_path):
+    """As Amazon does to whom may list, under a condition, and not look at the bucket as a whole."""
+    straight.put("d/there", b"x")
+    line.plan = lambda method, path: "denied" if "list-type" not in path else None
+    assert store.head("d/closed.json") is None
+    with pytest.raises(ObjectMissing, match="closed"):
+        store.get("d/closed.json")
+    for call in (lambda: store.head("d/there"), lambda: store.get("d/there")):
+        with pytest.raises(StoreDenied, match="d/there"):
+            call()
+    line.always("denied")
+    for call in (lambda: store.head("d/closed.json"), lambda: store.get("d/closed.json")):
+        with pytest.raises(StoreDenied, match="closed"):
+            call()
 
 
 def test_a_wrong_clock_is_named_and_not_tried_again(store, line):

@@ -1,0 +1,236 @@
+"""Each role does what it needs with its policy, on a real server, and nothing else.
+
+The server does not know the condition `s3:if-none-match`, so that one statement of the bucket's policy is only read.
+"""
+
+import json
+import string
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mst.errors import PreconditionFailed, StoreDenied
+from mst.model.run import LatestRecord
+from mst.store import open_store
+from mst.store.age import store_now
+from mst.store.commit import claim_regrade, publish_latest
+from mst.store.fetch import fetch_run
+from mst.store.gc import find_leftovers
+from mst.store.layout import RunKeys
+from mst.store.publish import RunFacts, push_run
+from mst.store.sink import UnitFiles, UnitSink
+from mst.store.units import StoredUnits
+from mst.store.verify import verify_run
+from mst.testing.servers import seaweedfs
+
+pytestmark = pytest.mark.server
+POLICIES = Path(__file__).parents[2] / "infra" / "policies"
+RUN = "20260102T030405Z-abc123"
+KEYS = RunKeys("my eval", RUN)
+DISPATCH = KEYS.dispatch("d1")
+SHARD = DISPATCH.shard(1)
+PREFIX = "team/evals"
+AT = "2026-01-02T00:00:00Z"
+SHA = "0" * 64
+THERE = [
+    DISPATCH.record,
+    DISPATCH.bundle(SHA),
+    DISPATCH.blob(SHA),
+    SHARD.unit("1-a", "there"),
+    DISPATCH.shard(2).unit("1-a", "there"),
+    DISPATCH.shard(2).manifest,
+    KEYS.dispatch("d2").record,
+    KEYS.dispatch("d2").bundle(SHA),
+    KEYS.dispatch("d2").shard(1).unit("1-a", "there"),
+    KEYS.manifest(1),
+    KEYS.blob(SHA),
+    KEYS.pack(SHA),
+    KEYS.index(SHA),
+    KEYS.claim,
+    "my%20eval/latest.json",
+    "other/latest.json",
+    "other/dispatches/20260102T030405Z-abc123/d1/dispatch.json",
+]
+
+
+def policy(name, **more):
+    text = (POLICIES / f"{name}.json.tftpl").read_text()
+    return string.Template(text).substitute({"bucket_arn": "arn:aws:s3:::mst-test", "prefix": PREFIX, **more})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    policies = {name: policy(f"s3-{name}") for name in ("worker", "coordinator", "keeper")}
+    policies["shard"] = policy("s3-shard", dispatch=f"{PREFIX}/{DISPATCH.folder}", shard="1")
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs"), policies) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(server):
+    store = open_store(server.uri(PREFIX), environ=server.environ(), patience_s=0)
+    elsewhere = open_store(server.uri("another/place"), environ=server.environ(), patience_s=0)
+    for info in list(store.list("")):
+        store.delete(info.key)
+    for key in THERE:
+        store.put(key, b"{}")
+    elsewhere.put(DISPATCH.record, b"{}")
+    return store
+
+
+@pytest.fixture
+def role(server, admin):
+    return lambda name, prefix=PREFIX: open_store(server.uri(prefix), environ=server.role_environ(name), patience_s=0)
+
+
+@pytest.fixture
+def facts():
+    return RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
+
+
+def allowed(call):
+    try:
+        call()
+    except StoreDenied:
+        return False
+    except PreconditionFailed:
+        return True
+    return True
+
+
+def what_is_allowed(store, keys):
+    """Every operation on every key: what of them goes through, without changing what is there for the next one."""
+    return {
+        "read": {key for key in keys if allowed(lambda key=key: store.get(key))},
+        "list": {key for key in keys if allowed(lambda key=key: list(store.list(key)))},
+        "write": {key for key in keys if allowed(lambda key=key: store.put(key, b"{}"))},
+        "create": {key for key in keys if allowed(lambda key=key: store.put_if_absent(key, b"{}"))},
+        "delete": {key for key in keys if allowed(lambda key=key: store.delete(key))},
+    }
+
+
+def under(*folders):
+    return {key for key in THERE if key.startswith(folders)}
+
+
+DISPATCHES = ("my%20eval/dispatches/", "other/dispatches/")
+
+
+def test_a_worker_reads_dispatches_and_creates_results(role, admin):
+    found = what_is_allowed(role("worker"), THERE)
+    results = {key for key in THERE if "/attempts/" in key or key.endswith("/manifest.json")}
+    assert found == {
+        "read": under(*DISPATCHES),
+        "list": under(*DISPATCHES),
+        "write": results,
+        "create": results,
+        "delete": set(),
+    }
+    assert {info.key for info in admin.list("")} == set(THERE)
+
+
+def test_a_session_for_one_shard_reaches_one_shard(role, admin):
+    found = what_is_allowed(role("shard"), THERE)
+    mine = under(f"{SHARD.folder}/")
+    assert found == {
+        "read": mine | {DISPATCH.record, DISPATCH.bundle(SHA), DISPATCH.blob(SHA)},
+        "list": mine,
+        "write": mine,
+        "create": mine,
+        "delete": set(),
+    }
+
+
+@pytest.mark.parametrize("name", ["worker", "shard"])
+def test_a_worker_does_all_its_work(role, admin, tmp_path, name):
+    store, stored = role(name), []
+    assert store.head(DISPATCH.closed) is None
+    for key in (DISPATCH.record, DISPATCH.bundle(SHA), DISPATCH.blob(SHA)):
+        store.get_to(key, tmp_path / "got")
+    assert "1-a" in store.list_folder(SHARD.attempts).folders
+    assert StoredUnits(store, SHARD, "1-a").read("there")[1] == b"{}"
+    with UnitSink(store, SHARD, "2-b", stored=stored.extend, spacing_s=0.01) as sink:
+        for number in range(50):
+            path = tmp_path / f"unit-{number}"
+            path.write_bytes(b"unit" if number else b"x" * 9_000_000)
+            sink.take(UnitFiles(path.name, path))
+    assert len(stored) == 50
+    assert len(StoredUnits(store, SHARD, "2-b").names) == 50
+    store.put_if_absent(SHARD.manifest, b"{}")
+    with pytest.raises(PreconditionFailed):
+        store.put_if_absent(SHARD.manifest, b"{}")
+    assert store.get(SHARD.manifest) == b"{}"
+
+
+@pytest.mark.parametrize("name", ["worker", "shard", "coordinator", "keeper"])
+def test_nobody_reaches_beyond_the_prefix(role, admin, name):
+    found = what_is_allowed(role(name, "another/place"), [DISPATCH.record, SHARD.unit("1-a", "x")])
+    assert found == {what: set() for what in found}
+    assert not allowed(lambda: list(role(name, "").list("")))
+
+
+def test_a_coordinator_pushes_fetches_claims_and_publishes(role, admin, tmp_path, facts):
+    store = role("coordinator")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_bytes(b"{}")
+    (folder / "large").write_bytes(b"x" * 9_000_000)
+    run_id = "20260303T030405Z-abc123"
+    latest = LatestRecord(run_id=run_id, created_at=AT, collected_at=AT, path=f"runs/{run_id}")
+    push_run(store, folder, eval_name="new", run_id=run_id, facts=facts, latest=latest)
+    assert publish_latest(store, "new", latest)
+    fetch_run(store, eval_name="new", run_id=run_id, into=tmp_path / "got")
+    assert claim_regrade(store, eval_name="new", source=run_id, claimant="me", now=facts.created_at) == f"{run_id}.g2"
+    assert {info.key for info in store.list("")} > set(THERE)
+    for key in (DISPATCH.closed, KEYS.dispatch("d3").record):
+        store.put_if_absent(key, b"{}")
+    store.delete(KEYS.dispatch("d3").record)
+
+
+def test_a_coordinator_removes_nothing_but_a_dispatch_that_was_never_sent(role, admin):
+    found = what_is_allowed(role("coordinator"), THERE)
+    everything = set(THERE)
+    records = {key for key in THERE if key.endswith("/dispatch.json")}
+    assert found == {
+        "read": everything, "list": everything, "write": everything, "create": everything, "delete": records,
+    }  # fmt: skip
+
+
+def test_a_keeper_removes_leftovers_and_writes_nothing(role, admin):
+    store = role("keeper")
+    found = what_is_allowed(store, THERE)
+    parts = ("/blobs/", "/packs/", "/indexes/", "/bundles/", "/shards/")
+    gone = {key for key in THERE if any(part in key for part in parts)}
+    assert found == {"read": set(THERE), "list": set(THERE), "write": set(), "create": set(), "delete": gone}
+    assert store_now(store, "my eval")
+
+
+def test_a_keeper_verifies_and_clears(role, admin, tmp_path, facts):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_bytes(b"{}")
+    push_run(role("coordinator"), folder, eval_name="new", run_id=RUN, facts=facts)
+    keeper = role("keeper")
+    assert list(verify_run(keeper, RunKeys("new", RUN))) == []
+    assert find_leftovers(keeper, "new", age=timedelta(days=1)) == []
+
+
+@pytest.mark.parametrize("name", sorted(path.name.split(".")[0] for path in POLICIES.glob("*.tftpl")))
+def test_a_policy_is_a_document_of_known_form(name):
+    document = json.loads(policy(name, dispatch="d", shard="1"))
+    assert document["Version"] == "2012-10-17"
+    for statement in document["Statement"]:
+        assert set(statement) <= {"Sid", "Effect", "Action", "Resource", "Condition", "Principal"}
+        assert statement["Effect"] == ("Deny" if name == "s3-bucket" else "Allow")
+        assert name == "s3-bucket" or statement["Action"] != "s3:*"
+    assert "${" not in json.dumps(document)
+
+
+def test_the_bucket_lets_nobody_overwrite_what_is_created_once():
+    statements = {one["Sid"]: one for one in json.loads(policy("s3-bucket"))["Statement"]}
+    once = statements["WhatIsCreatedOnce"]
+    assert once["Condition"]["Null"] == {"s3:if-none-match": "true"}
+    for key in (SHARD.manifest, KEYS.manifest(1), KEYS.claim, DISPATCH.record, DISPATCH.closed):
+        last = key.rpartition("/")[2].replace(".1.", ".*.")
+        assert any(resource.endswith(f"/*/{last}") for resource in once["Resource"])
