@@ -26,6 +26,7 @@ from mst.fleet.adoption import Adopted, adoptable, bring, rank
 from mst.fleet.delivery import Delivery
 from mst.fleet.grants import GrantTarget, open_grant
 from mst.fleet.host import Host
+from mst.fleet.kept import KeptUnits
 from mst.fleet.lease import Lease
 from mst.fleet.ledger_keys import unit_token
 from mst.model.fleet import Envelope
@@ -78,7 +79,7 @@ class Ended:
 
 
 class Attempt:
-    """One attempt. `run` leaves no file behind."""
+    """One attempt. `run` leaves no file behind, save units that the store did not take: see `KeptUnits`."""
 
     def __init__(self, host: Host, envelope: Envelope, keys: ShardKeys, attempt_id: str, poison: Sequence[str]) -> None:
         self._host = host
@@ -89,11 +90,21 @@ class Attempt:
         self._hello: Hello | None = None
         self._bundle: Bundle | None = None
         self._began: dict[UnitKey, float] = {}
+        self._kept = KeptUnits(host.scratch)
         self._started_at = datetime.now(UTC)
 
     def run(self) -> Ended:
         """Work through the shard as far as it goes. Blocks for as long as that takes."""
         folder = Path(tempfile.mkdtemp(prefix=f"shard-{self._envelope.shard}-", dir=self._host.scratch))
+        try:
+            ended = self._try(folder)
+            if (ended.how, ended.word) == ("given_back", "store"):
+                self._kept.keep(self._envelope.ref, folder / "results")
+            return ended
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _try(self, folder: Path) -> Ended:
         lease = Lease(
             self._host.ledger,
             self._envelope.ref,
@@ -114,8 +125,6 @@ class Attempt:
             return Ended("given_back", str(error), word="store")
         except OSError as error:
             return Ended("given_back", f"{self._host.name}: {error.strerror or error}", word="machine")
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _run(self, folder: Path, lease: Lease) -> Ended:
         spec = self._fetch_bundle(folder)
@@ -134,7 +143,10 @@ class Attempt:
         )
         if len(adopted) == len(spec.planned):
             return self._commit(spec, adopted, {})
+        kept = self._kept.take(self._envelope.ref, spec, adopted)
         with delivery:
+            for done, paths in kept:
+                delivery.take(done, paths)
             outcome = self._supervise(spec, folder, delivery, lease, values)
             if lease.why == "lost":
                 delivery.abandon()

@@ -82,14 +82,14 @@ def test_a_shard_is_given_back_when_its_store_stays_away_and_finished_later(bed,
     line.plan = lambda method, path: "503" if method == "PUT" else None
     bed.quiz.let_go("hold-c3")
     until(lambda: '"how": "given_back"' in worker.log, "the shard is given back")
-    durable = set(bed.quiz.lines("answered")[:4])
     line.never()
     said = ended(running)
     assert said.code in (0, 1), said.err
     assert "store" in said.err
     assert differences(here.path, bed.newest().path) == []
     calls = bed.quiz.calls()
-    assert {key for key in durable if calls[key] > 1} == set()
+    # what the store did not take was kept on the machine: only the unit in flight may be asked about again
+    assert sum(calls.values()) <= len(bed.quiz.keys) + 1
     assert worker.log.count("shard_granted") >= 2
 
 
