@@ -69,7 +69,7 @@ variable "fleet" {
     works          = optional(list(string), ["collect", "grade"])
     class          = optional(string)
     backlog_target = optional(number, 1)
-    idle_minutes   = optional(number, 5)
+    idle_minutes   = optional(number, 2)
     drain_minutes  = optional(number, 30)
     boot_s         = optional(number, 180)
   })
