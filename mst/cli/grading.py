@@ -93,6 +93,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             scratch=Path(scratch),
             results_root=source.path.parent.parent.parent,
             environment=dict(os.environ),
+            secrets_file=asked.secrets_file,
         )
         cancel = Cancel()
         with closing(open_runner(kind, options, context, "grade")) as opened, cancelled_by_interrupt(cancel):

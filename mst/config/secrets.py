@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,20 @@ def read_secrets_file(path: Path) -> dict[str, str]:
     """
     text = read_text(path, name=str(path), max_bytes=MAX_FILE_BYTES)
     return _from_json(text, path) if text.lstrip().startswith("{") else _from_lines(text, path)
+
+
+def read_expiries(path: Path) -> dict[str, datetime]:
+    """When values of a JSON secrets file expire: those written as `{"value": ..., "expires_at": ...}`.
+
+    Raises:
+        ConfigError: see `read_secrets_file`.
+    """
+    text = read_text(path, name=str(path), max_bytes=MAX_FILE_BYTES)
+    if not text.lstrip().startswith("{"):
+        return {}
+    _from_json(text, path)
+    found = json.loads(text)
+    return {name: _moment(value["expires_at"]) for name, value in found.items() if isinstance(value, dict)}
 
 
 def secrets_for(plan: EvalPlan, cases: Iterable[Case], work: Work, file: Path | None, *, local: bool) -> dict[str, str]:
@@ -123,10 +138,32 @@ def _from_json(text: str, path: Path) -> dict[str, str]:
     except (RecursionError, ValueError):
         raise ConfigError(f"{path}: not valid JSON") from None
     faults = [f"{path}: {key!r} is not a usable name" for key in data if not NAME.fullmatch(key)]
-    faults += [f"{path}: the value of {key!r} is not a text" for key, value in data.items() if not _is_value(value)]
+    for key, value in data.items():
+        if isinstance(value, dict):
+            if not _is_expiring(value):
+                faults.append(f"{path}: {key!r} is not of the form {{value, expires_at}}, a time with its time zone")
+        elif not _is_value(value):
+            faults.append(f"{path}: the value of {key!r} is not a text")
     if faults:
         raise ConfigError(*faults)
-    return dict(data)
+    return {key: value["value"] if isinstance(value, dict) else value for key, value in data.items()}
+
+
+def _is_expiring(found: Mapping[str, Any]) -> bool:
+    if set(found) != {"value", "expires_at"} or not _is_value(found["value"]):
+        return False
+    try:
+        _moment(found["expires_at"])
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _moment(value: str) -> datetime:
+    found = datetime.fromisoformat(value)
+    if found.tzinfo is None:
+        raise ValueError("a time needs its time zone")
+    return found
 
 
 def _is_value(value: Any) -> bool:

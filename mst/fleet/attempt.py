@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +24,12 @@ from mst.errors import (
 )
 from mst.fleet.adoption import Adopted, adoptable, bring, rank
 from mst.fleet.delivery import Delivery
-from mst.fleet.grants import GrantTarget, open_grant
+from mst.fleet.grants import GrantTarget, OpenedGrant, open_grant
 from mst.fleet.host import Host
 from mst.fleet.kept import KeptUnits
 from mst.fleet.lease import Lease
 from mst.fleet.ledger_keys import unit_token
+from mst.fleet.tokens import TokenKeeper
 from mst.model.fleet import Envelope
 from mst.model.manifest import ManifestFile, ShardManifest
 from mst.model.shard import Hello, UnitKey, unit_name
@@ -48,6 +49,7 @@ from mst.store.commit import commit_shard
 from mst.store.layout import ShardKeys
 from mst.store.uri import key_of
 
+EXPIRED = "a credential expires, and no coordinator has renewed it"
 How = Literal["committed", "lost", "failed", "cancelled", "given_back"]
 GIVEN_BACK = {
     "exited": "crashed",
@@ -89,6 +91,9 @@ class Attempt:
         self._poison = frozenset(poison)
         self._hello: Hello | None = None
         self._bundle: Bundle | None = None
+        self._opened: OpenedGrant | None = None
+        self._values: dict[str, str] = {}
+        self._fresh: list[Mapping[str, str]] = []
         self._began: dict[UnitKey, float] = {}
         self._kept = KeptUnits(host.scratch)
         self._started_at = datetime.now(UTC)
@@ -129,6 +134,8 @@ class Attempt:
     def _run(self, folder: Path, lease: Lease) -> Ended:
         spec = self._fetch_bundle(folder)
         values = self._open_secrets(spec.secrets)
+        if self._has_expired():
+            return Ended("given_back", EXPIRED, word="waiting_token")
         adopted = adoptable(self._host.store, self._keys, spec.planned, spec.digest)
         bring(self._host.store, adopted, spec.results)
         self._write_poisoned(spec)
@@ -144,7 +151,7 @@ class Attempt:
         if len(adopted) == len(spec.planned):
             return self._commit(spec, adopted, {})
         kept = self._kept.take(self._envelope.ref, spec, adopted)
-        with delivery:
+        with delivery, self._tokens(lease):
             for done, paths in kept:
                 delivery.take(done, paths)
             outcome = self._supervise(spec, folder, delivery, lease, values)
@@ -183,15 +190,44 @@ class Attempt:
         )
 
     def _open_secrets(self, names: Sequence[str]) -> Mapping[str, str]:
-        envelope = self._envelope
-        if not names or envelope.grant_slot is None:
+        if not names or self._envelope.grant_slot is None:
             return {}
-        target = GrantTarget(envelope.run_id, envelope.dispatch, envelope.work, envelope.eval_name)
-        found = self._host.grants.newest(target, self._host.verifier)
+        found = self._host.grants.newest(self._target, self._host.verifier)
         if found is None:
-            raise RefusedError(f"no grant of secrets with a good signature is in {target.slot}")
+            raise RefusedError(f"no grant of secrets with a good signature is in {self._target.slot}")
         opened = open_grant(*found, self._host.fleet_key, now=datetime.now(UTC))
-        return {name: opened.values[name] for name in names if name in opened.values}
+        self._opened = opened
+        self._values = {name: opened.values[name] for name in names if name in opened.values}
+        return self._values
+
+    @property
+    def _target(self) -> GrantTarget:
+        envelope = self._envelope
+        return GrantTarget(envelope.run_id, envelope.dispatch, envelope.work, envelope.eval_name)
+
+    def _tokens(self, lease: Lease) -> AbstractContextManager[object]:
+        """Keeps credentials fresh while the shard runs."""
+        if self._opened is None or self._host.tokens is None:
+            return nullcontext()
+        return TokenKeeper(
+            slots=self._host.tokens,
+            target=self._target,
+            shard=self._envelope.shard,
+            attempt=self._id,
+            verifier=self._host.verifier,
+            opened=self._opened,
+            fresh=self._renew,
+            expired=lambda: lease.stop("waiting_token", EXPIRED, None),
+        )
+
+    def _renew(self, values: Mapping[str, str]) -> None:
+        # a worker that asks for its values only now gets the new ones, too
+        self._values.update((name, value) for name, value in values.items() if name in self._values)
+        self._fresh.append(dict(self._values))
+
+    def _has_expired(self) -> bool:
+        expires = self._opened.expires.values() if self._opened is not None else ()
+        return any(moment <= datetime.now(UTC) for moment in expires)
 
     def _write_poisoned(self, spec: ShardSpec) -> None:
         spec.results.mkdir(parents=True, exist_ok=True)
@@ -206,6 +242,7 @@ class Attempt:
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(
+            fresh=lambda: self._fresh.pop() if self._fresh else None,
             turns=Turns(
                 self._host.limiter,
                 rates_of(plan.rate_limits),
@@ -273,6 +310,8 @@ class Attempt:
             if isinstance(delivery.error, StoreDenied):
                 return Ended("failed", str(delivery.error))
             return Ended("given_back", str(delivery.error), word="store")
+        if lease.why == "waiting_token":
+            return Ended("given_back", EXPIRED, word="waiting_token")
         if lease.why == "cancelled":
             return Ended("cancelled", lease.cancel.reason)
         if outcome.reason == "budget":

@@ -23,6 +23,7 @@ from mst.fleet.keys import SigningKey
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_records import EntrySeed, Head
 from mst.fleet.signing import Verifier, sign
+from mst.fleet.tokens import refresh_key_of
 from mst.model.fleet import (
     DispatchRecord,
     Envelope,
@@ -49,6 +50,7 @@ class Desk:
         recipients: age public keys that secrets are sealed to.
         broker: its URL without a password, for the record.
         embedded: the broker ends with this process.
+        expires: when single secrets expire.
     """
 
     store: Store
@@ -63,6 +65,7 @@ class Desk:
     queue: str
     limits: ShardLimits
     deadline: timedelta
+    expires: Mapping[str, datetime] = field(default_factory=dict)
     plugins: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -233,6 +236,8 @@ def _grant(desk: Desk, record: DispatchRecord, secrets: Mapping[str, str], *, is
         expires_at=record.deadline,
         recipients=desk.recipients,
         key=desk.key,
+        refresh_key=refresh_key_of(desk.key, record.scope),
+        expires=desk.expires,
     )
     desk.grants.put(target, sealed, issue=issue, forget_at=record.deadline + GRANT_GRACE)
 

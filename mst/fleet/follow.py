@@ -29,6 +29,7 @@ PACE = threading.Event()
 WAIT_S = 1.0
 LOOK_EVERY_S = 2.0
 """How often the store is looked at without a hint from the ledger."""
+WORDS = {"waiting_token": "a credential expires: renew it in the secrets file; the shard waits for that"}
 SHOWN_EVENTS = frozenset({"acquire", "start", "expire", "give_back", "finish", "commit", "cancel"})
 SHOWN: dict[State, Shown] = {
     State.QUEUED: "queued",
@@ -47,6 +48,7 @@ class Follower:
 
     Attributes:
         write_again: writes the dispatch into a broker that lost it.
+        tend: renews credentials; told the shards that wait for one.
     """
 
     store: Store
@@ -59,6 +61,7 @@ class Follower:
     events: ShardEvents
     cancel: Cancel
     write_again: Callable[[], None]
+    tend: Callable[[Sequence[int]], None] = lambda _waiting: None
     _place: str = "0-0"
     _open: set[int] = field(default_factory=set)
     _ended: dict[int, Entry] = field(default_factory=dict)
@@ -104,8 +107,8 @@ class Follower:
             return
         lost = line.event in ("give_back", "expire")
         if lost:
-            self._lost_for[line.shard] = line.reason
-        reason = line.reason if lost or line.event == "finish" else None
+            self._lost_for[line.shard] = WORDS.get(line.reason, line.reason)
+        reason = WORDS.get(line.reason, line.reason) if lost or line.event == "finish" else None
         state = "lost" if lost else SHOWN[line.state]
         self.events.state(ShardState(shard=line.shard, state=state, attempt=line.attempt_id or None, reason=reason))
 
@@ -117,7 +120,9 @@ class Follower:
         try:
             if self._open and self.book.head(self.head.scope) is None:
                 self.write_again()
-            for index, entry in self.book.entries(self.head):
+            entries = list(self.book.entries(self.head))
+            self.tend([index for index, entry in entries if entry.state is State.WAITING_TOKEN])
+            for index, entry in entries:
                 if index in self._open and self._is_over(index, entry):
                     self._ended[index] = entry
                     self._open.discard(index)

@@ -18,7 +18,7 @@ from mst.fleet.extras import need
 from mst.fleet.keys import Opener, SigningKey, check_recipients
 from mst.fleet.signing import CLOCK_TOLERANCE, Verifier, sign
 from mst.model.base import digest_bytes
-from mst.model.fleet import Grant, GrantSecrets, SealedGrant, grant_slot
+from mst.model.fleet import Grant, GrantSecrets, SealedGrant, grant_slot, scope_name
 from mst.model.keys import RunId
 from mst.model.shard import Work
 
@@ -44,6 +44,11 @@ class GrantTarget:
         """`grant:<run>.<dispatch>.<work>`."""
         return grant_slot(self.run_id, self.dispatch, self.work)
 
+    @property
+    def scope(self) -> str:
+        """`<run>.<dispatch>.<work>`."""
+        return scope_name(self.run_id, self.dispatch, self.work)
+
 
 @dataclass(frozen=True)
 class OpenedGrant:
@@ -53,6 +58,7 @@ class OpenedGrant:
     expires_at: datetime
     values: Mapping[str, str] = field(repr=False)
     refresh_key: bytes = field(repr=False)
+    expires: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def seal(
@@ -64,6 +70,7 @@ def seal(
     recipients: tuple[str, ...],
     key: SigningKey,
     refresh_key: bytes | None = None,
+    expires: Mapping[str, datetime] | None = None,
 ) -> SealedGrant:
     """Seal secrets to a fleet.
 
@@ -74,7 +81,8 @@ def seal(
         expires_at: no worker opens it later.
         recipients: age public keys: the fleet's, a recovery key, the next key while one is being changed.
         key: the coordinator's signing key.
-        refresh_key: that of the issue before, when tokens are renewed; a new one otherwise.
+        refresh_key: with which workers ask for renewed tokens; a random one when nobody will answer.
+        expires: when single values expire.
 
     Raises:
         UsageError: a bad recipient, or over 128 KiB of secrets.
@@ -87,6 +95,7 @@ def seal(
         expires_at=expires_at,
         refresh_key=base64.b64encode(refresh_key or secrets.token_bytes(32)).decode(),
         values=dict(values),
+        expires={name: moment for name, moment in (expires or {}).items() if name in values},
     ).to_json()
     if len(plaintext) > SECRETS_MAX_BYTES:
         raise UsageError(f"--secrets-file: {len(plaintext)} bytes of secrets, {SECRETS_MAX_BYTES} can be sent")
@@ -149,6 +158,7 @@ def open_grant(grant: Grant, blob: bytes, fleet_key: Opener, *, now: datetime) -
         expires_at=inside.expires_at,
         values=inside.values,
         refresh_key=base64.b64decode(inside.refresh_key),
+        expires=inside.expires,
     )
 
 

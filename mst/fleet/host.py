@@ -15,6 +15,7 @@ from mst.fleet.keys import Opener
 from mst.fleet.ledger import Ledger
 from mst.fleet.metrics import Uncounted
 from mst.fleet.signing import Verifier
+from mst.fleet.tokens import TokenSlots
 from mst.model.fleet import Envelope, Hint, Message, Signed
 from mst.shards.archive import Caps
 from mst.shards.limiter import CallLimiter, LocalLimiter
@@ -43,6 +44,7 @@ class Host:
         silence_s: how long a shard worker may say nothing.
         limiter: gives turns for calls to providers and servers, over the whole fleet.
         spend: a run's spending, by run ID.
+        tokens: where credentials that expire are renewed; without it a shard stops before they do.
         counts: what its metrics count.
     """
 
@@ -63,6 +65,7 @@ class Host:
     silence_s: float = 60.0
     limiter: CallLimiter = field(default_factory=LocalLimiter)
     spend: Callable[[str], SpendLedger] = lambda _run_id: LocalSpend()
+    tokens: TokenSlots | None = None
     counts: Uncounted = field(default_factory=Uncounted)
 
 

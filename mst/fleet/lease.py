@@ -18,7 +18,7 @@ from mst.fleet.ledger_states import Outcome
 from mst.model.fleet import ShardRef
 from mst.shards.contract import Cancel
 
-StopReason = Literal["lost", "cancelled", "drain", "store"]
+StopReason = Literal["lost", "cancelled", "drain", "store", "waiting_token"]
 
 
 class Lease:

@@ -89,6 +89,14 @@ class Keys:
         """String: a short lock and its owner."""
         return f"{self.prefix}lock:{name}"
 
+    def token_requests(self, scope: str) -> str:
+        """Stream, capped: workers that need a credential renewed."""
+        return f"{self.prefix}{{{scope}}}:tokens"
+
+    def token_answer(self, scope: str, attempt: str) -> str:
+        """String: the answer to one attempt, sealed to its own key."""
+        return f"{self.prefix}{{{scope}}}:token:{attempt}"
+
     def limits(self) -> str:
         """Prefix of everything that limits on calls need."""
         return f"{self.prefix}limit:"

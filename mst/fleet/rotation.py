@@ -1,4 +1,5 @@
 """Changing keys while a fleet works: workers read key files again when those change, and keys overlap for a while.
+
 The order: `rotate` on the folder that holds the fleet key adds a new identity and a new recipient beside the old ones;
 give workers the file first, then coordinators `fleet.pub`. Once nothing is in flight that was sealed before, `retire`
 takes the old ones away, and again both files are handed out.

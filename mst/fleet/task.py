@@ -116,7 +116,7 @@ def settle(host: Host, envelope: Envelope, signed: Signed, attempt_id: str, ende
             host.ledger.finish(ref, attempt_id, "cancelled", _short(ended.detail))
         case "given_back":
             given = host.ledger.give_back(ref, attempt_id, ended.word)
-            if given.answer == "yes" and ended.word not in BACKS_OFF:
+            if given.answer == "yes" and ended.word not in BACKS_OFF | {"waiting_token"}:
                 _send_again(host, envelope, signed, attempt_id)
 
 

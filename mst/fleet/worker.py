@@ -40,6 +40,7 @@ from mst.fleet.rotation import FileKey, FileVerifier
 from mst.fleet.spend import FleetSpend
 from mst.fleet.spot import GRACE_S, Keeper, Watch
 from mst.fleet.task import handle
+from mst.fleet.tokens import TokenSlots
 from mst.model.shard import Work
 from mst.process.group import MARK, new_mark
 from mst.shards.worker import kill_own_programs
@@ -178,6 +179,7 @@ def _host(
         send=celery_sender(sender),
         limiter=FleetLimiter(connect(broker_url, answer_s=LIMIT_ANSWER_S)),
         spend=lambda run_id: FleetSpend(client, run_id),
+        tokens=TokenSlots(client),
         counts=_counts(options),
     )
     keeper = _keeper(options, host)

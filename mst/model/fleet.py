@@ -198,6 +198,8 @@ class GrantSecrets(Document):
     expires_at: AwareDatetime
     refresh_key: str = Field(repr=False)
     values: dict[str, str] = Field(repr=False)
+    expires: dict[str, AwareDatetime] = {}
+    """When single values expire, those that do."""
 
 
 class SigningKeyFile(Document):

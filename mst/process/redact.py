@@ -22,7 +22,13 @@ class Redactor:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        forms = {form for value in values if value for form in _forms(value)}
+        self._known: set[str] = set()
+        self.also(values)
+
+    def also(self, values: Iterable[str]) -> None:
+        """Look for these values too from now on."""
+        self._known |= {form for value in values if value for form in _forms(value)}
+        forms = self._known
         self._count = len(forms)
         # Longest first: a value that contains another goes as a whole.
         ordered = sorted(forms, key=lambda form: (-len(form), form))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 from pydantic import ConfigDict, Field
 
 from mst import __version__
+from mst.config.secrets import read_expiries
 from mst.config.settings import Settings
 from mst.errors import BrokerError, ObjectMissing, SecretMissing, UsageError
 from mst.fleet.adoption import bring_manifest
@@ -32,6 +33,8 @@ from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.ledger_states import HELD
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
+from mst.fleet.renewal import Renewer, credentials
+from mst.fleet.tokens import TokenDesk, TokenSlots
 from mst.model.base import Model
 from mst.model.fleet import (
     DEFAULT_LEASE_TTL_S,
@@ -180,6 +183,28 @@ class CeleryRunner:
             )
         return values
 
+    def _renewing(self, sent: Sent) -> Callable[[Sequence[int]], None]:
+        """How expiring credentials of a dispatch are renewed from the secrets file."""
+        path = self._context.secrets_file
+        if path is None or not sent.record.secrets:
+            return lambda _waiting: None
+        renewer = Renewer(
+            desk=TokenDesk(
+                slots=TokenSlots(self._client),
+                target=sent.target,
+                key=self._key,
+                forget_at=sent.record.deadline,
+                read=lambda: credentials(path, sent.record.secrets),
+            ),
+            book=self._book,
+            ledger=self._ledger,
+            grants=self._grants,
+            head=sent.head,
+            recipients=self._recipients,
+            send=self._send,
+        )
+        return renewer.tend
+
     def _desk(self) -> Desk:
         ttl_s = self._options.lease_ttl_s
         if ttl_s is None:
@@ -197,6 +222,7 @@ class CeleryRunner:
             queue=self._queue,
             limits=ShardLimits(lease_ttl_s=ttl_s),
             deadline=timedelta(hours=self._options.deadline_h),
+            expires=read_expiries(self._context.secrets_file) if self._context.secrets_file is not None else {},
         )
 
     def _follow(
@@ -225,6 +251,7 @@ class CeleryRunner:
             events=events,
             cancel=cancel,
             write_again=lambda: write_again(self._desk(), sent.record, shards, self._secrets(shards, events)),
+            tend=self._renewing(sent),
         )
         janitor.start()
         try:

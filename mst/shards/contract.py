@@ -150,6 +150,7 @@ class RunnerContext:
         scratch: a private folder that is removed when the run is assembled.
         results_root: of the run, on this machine.
         environment: of the process: broker, store and key settings.
+        secrets_file: read again when credentials expire.
     """
 
     run_id: str
@@ -158,6 +159,7 @@ class RunnerContext:
     scratch: Path
     results_root: Path
     environment: Mapping[str, str]
+    secrets_file: Path | None = None
 
 
 class Runner(Protocol):

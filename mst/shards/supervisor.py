@@ -61,6 +61,7 @@ class Handlers:
         started: a unit began.
         fetch: finds a file that the worker asked for by digest.
         turns: limits and budget; without it everything starts at once.
+        fresh: renewed values of secrets to hand on, once; None while there are none. Asked all the time.
     """
 
     unit: Callable[[UnitDone, Sequence[Path]], None]
@@ -69,6 +70,7 @@ class Handlers:
     hello: Callable[[wire.Hello], None] = lambda _hello: None
     fetch: Callable[[str], Path] | None = None
     turns: Turns | None = None
+    fresh: Callable[[], Mapping[str, str] | None] = lambda: None
 
 
 def supervise(
@@ -125,6 +127,7 @@ class _Session:
         self._inbox: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=INBOX_LINES)
         self._over = False
         self._redactor = Redactor([])
+        self._given: set[str] = set()
         self._hello: wire.Hello | None = None
         self._done: wire.Done | None = None
         self._in_flight: dict[UnitKey, None] = {}
@@ -166,6 +169,8 @@ class _Session:
     def _step(self) -> bool:
         """Handle one line, or the passing of time. Returns whether the worker still talks."""
         self._pass_cancel_on()
+        if (values := self._handlers.fresh()) is not None:
+            self._hand_out_again(values)
         try:
             line = self._inbox.get(timeout=POLL_S)
         except queue.Empty:
@@ -260,9 +265,13 @@ class _Session:
         self._handlers.hello(hello)
 
     def _hand_out(self, names: Sequence[str]) -> None:
-        values = dict(self._handlers.tokens(names))
-        self._redactor = Redactor(values.values())
-        self._process.send(_line(wire.Tokens(values=values)))
+        self._hand_out_again(self._handlers.tokens(names))
+
+    def _hand_out_again(self, values: Mapping[str, str]) -> None:
+        # what was handed out before may still be in what the worker says
+        self._given.update(values.values())
+        self._redactor = Redactor(self._given)
+        self._process.send(_line(wire.Tokens(values=dict(values))))
 
     def _bring(self, sha256: str) -> None:
         try:

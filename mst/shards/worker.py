@@ -144,6 +144,8 @@ class _Session:
         self._cancel: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
         self._asking = Asking(wire.send, has_budget=bool(bundle.record.plan.budget))
+        self._secrets_now: dict[str, str] = {}
+        self._redactor = Redactor([])
         self._orphaned = False
         self._ended = threading.Event()
 
@@ -178,7 +180,14 @@ class _Session:
         self._wire.send(Done(**tally.counts()))
         return 0
 
+    def _renew(self, values: Mapping[str, str]) -> None:
+        """Take renewed values: calls from now on get them, and what is written is searched for old and new ones."""
+        self._secrets_now.update(values)
+        self._redactor.also(values.values())
+
     def _job(self, secrets: Mapping[str, str], tally: Tally) -> Job:
+        self._secrets_now.update(secrets)
+        self._redactor.also(secrets.values())
         return Job(
             bundle=self._bundle,
             results=self._results,
@@ -186,8 +195,8 @@ class _Session:
             digest=self._digest,
             attempt=self._attempt,
             machine=hello().machine,
-            secrets=secrets,
-            redactor=Redactor(secrets.values()),
+            secrets=self._secrets_now,
+            redactor=self._redactor,
             cancel=self._cancel,
             send=self._wire.send,
             tally=tally,
@@ -224,6 +233,8 @@ class _Session:
         match message:
             case Tokens() if not self._tokens.done():
                 self._tokens.set_result(message.values)
+            case Tokens():
+                self._renew(message.values)
             case Cancel():
                 self._stop(message.grace_s)
             case Granted():
