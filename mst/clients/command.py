@@ -22,6 +22,7 @@ from mst.clients.program import (
     resolve_listed,
     sandbox_of,
     trial_environment,
+    usage_limit_of,
 )
 from mst.errors import ClientError, ErrorKind, ProgramError
 from mst.model.base import Model
@@ -164,6 +165,9 @@ class Command:
         last = ended[-1]
         error, error_kind, limit_hit = self._judge_end(last, context)
         transcript, notes = self._transcript(last, workspace, context)
+        used = usage_limit_of(transcript.usage, context.variant.trial_limits)
+        if limit_hit is None and error_kind is None and used is not None:
+            error, limit_hit = used
         if error is not None and transcript.error is None:
             transcript = transcript.model_copy(update={"error": error})
         diagnostics = {**diagnostics_of(last), **notes}

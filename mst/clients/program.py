@@ -15,12 +15,14 @@ from mst.config.files import place
 from mst.errors import ClientError, InfrastructureError
 from mst.model.base import FileRef
 from mst.model.case import TrialLimits, Variant
+from mst.model.transcript import Usage
 from mst.model.trial import LimitHit
 from mst.process.child import ChildResult
 from mst.sandboxes.contract import Sandbox
 from mst.sandboxes.open import open_sandbox
 
 _TAIL_BYTES = 16 * 1024
+_USED_LIMITS = frozenset({"turns", "tokens", "cost"})
 _SANDBOX_LIMITS = {"memory": "memory", "disk": "disk space", "pids": "processes"}
 
 
@@ -94,6 +96,8 @@ def limit_hit_of(child: ChildResult, limits: TrialLimits) -> tuple[str, LimitHit
         return f"ended at its time limit of {limits.time_s:g} s", "timeout"
     if child.output_truncated:
         return f"ended at its output limit of {limits.output_bytes} bytes", "output"
+    if child.stopped in _USED_LIMITS:
+        return f"ended at its limit of {child.stopped} (trial_limits)", child.stopped  # type: ignore[return-value]  # of that set
     if child.stopped in _SANDBOX_LIMITS:
         return f"ended at its limit of {_SANDBOX_LIMITS[child.stopped]} (sandbox.{child.stopped})", child.stopped  # type: ignore[return-value]  # a key of that table
     return None
@@ -107,6 +111,21 @@ def diagnostics_of(child: ChildResult) -> dict[str, Any]:
     if child.leftovers:
         found["leftProcesses"] = list(child.leftovers)
     return found
+
+
+def usage_limit_of(usage: Usage | None, limits: TrialLimits) -> tuple[str, LimitHit] | None:
+    """The limit that a program's own account of what it used is over. What is not known is over no limit."""
+    if usage is None:
+        return None
+    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    cost = usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd
+    if limits.cost_usd is not None and (cost or 0) > limits.cost_usd:
+        return f"used more than its limit of {limits.cost_usd:g} USD", "cost"
+    if limits.tokens is not None and tokens > limits.tokens:
+        return f"used more than its limit of {limits.tokens} tokens", "tokens"
+    if limits.turns is not None and (usage.turns or 0) > limits.turns:
+        return f"used more than its limit of {limits.turns} turns", "turns"
+    return None
 
 
 def read_bounded(folder: Path, relative: str, limit: int) -> bytes | None:

@@ -86,6 +86,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
     "runners": {
         "local": "mst.runners.local:LocalRunner",
         "process": "mst.runners.process:ProcessRunner",
+        "docker": "mst.runners.docker:DockerRunner",
         "celery": "mst.runners.celery:CeleryRunner",
     },
     "stores": {

@@ -22,8 +22,8 @@ from mst.shards.spend import Budget, LocalSpend
 from mst.shards.turns import Turns
 
 
-class ProcessOptions(Model):
-    """`--runner-option` of the process runner."""
+class ParallelOptions(Model):
+    """What runners of this machine share."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
 
@@ -31,6 +31,10 @@ class ProcessOptions(Model):
     """How many shards the cases are split into."""
     max_parallel: int | None = Field(default=None, ge=1)
     """How many run at once; as many as this machine has cores when not given."""
+
+
+class ProcessOptions(ParallelOptions):
+    """`--runner-option` of the process runner."""
 
 
 class ProcessRunner:
@@ -41,7 +45,7 @@ class ProcessRunner:
     work: ClassVar[frozenset[Work]] = frozenset({"collect", "grade"})
     reads_environment: ClassVar[bool] = False
 
-    def __init__(self, options: ProcessOptions) -> None:
+    def __init__(self, options: ParallelOptions) -> None:
         self._options = options
         self._limiter = LocalLimiter()
         self._spend = LocalSpend()

@@ -48,14 +48,14 @@ def docker_engine(folder: Path) -> Iterator[str]:
 
 def _tarball() -> Path:
     """The image's files, made once into a cache folder outside the repository."""
-    target = _CACHE / "base-bookworm.tar.gz"
+    target = _CACHE / "debian-bookworm-python3.tar.gz"
     if target.exists():
         return target
     _CACHE.mkdir(parents=True, exist_ok=True)
     root = _CACHE / f"rootfs-{os.getpid()}"
     try:
         subprocess.run(
-            ["debootstrap", "--variant=minbase", "--include=python3-minimal", "bookworm", str(root)],
+            ["debootstrap", "--variant=minbase", "--include=python3", "bookworm", str(root)],
             check=True,
             stdout=subprocess.DEVNULL,
         )

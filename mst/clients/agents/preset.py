@@ -23,15 +23,20 @@ from mst.clients.options import (
     variant_environment,
 )
 from mst.clients.placeholders import Values, substitute
-from mst.clients.program import diagnostics_of, limit_hit_of, program_faults, sandbox_of, trial_environment
+from mst.clients.program import (
+    diagnostics_of,
+    limit_hit_of,
+    program_faults,
+    sandbox_of,
+    trial_environment,
+    usage_limit_of,
+)
 from mst.errors import ClientError, ConfigError, ProgramError
 from mst.model.base import Model
 from mst.model.case import Case, TrialLimits, Variant
-from mst.model.transcript import Evidence, Transcript, Usage
+from mst.model.transcript import Evidence, Transcript
 from mst.model.trial import LimitHit
 from mst.process.child import ChildResult
-
-_LIMIT_WORDS = {"turns": "turns", "tokens": "tokens", "cost": "cost"}
 
 
 class AgentOptions(Options):
@@ -235,7 +240,7 @@ class AgentPreset(ABC):
     def _result(self, child: ChildResult, home: Path, context: TrialContext) -> ClientResult:
         limits = context.variant.trial_limits
         transcript, unused = self.read(child.stdout, home, limits.output_bytes)
-        reached = limit_hit_of(child, limits) or _passed(child, transcript.usage, limits)
+        reached = limit_hit_of(child, limits) or usage_limit_of(transcript.usage, limits)
         own = self.own_limit(transcript)
         if reached is None and own is not None:
             reached = f"ended at its limit of {own}", own
@@ -259,22 +264,6 @@ class AgentPreset(ABC):
             agent_duration_ms=child.duration_ms,
             diagnostics=diagnostics or None,
         )
-
-
-def _passed(child: ChildResult, usage: Usage | None, limits: TrialLimits) -> tuple[str, LimitHit] | None:
-    """A limit that ended it on the proxy's word, or that its own account of what it used is over."""
-    if child.stopped in _LIMIT_WORDS:
-        return f"ended at its limit of {_LIMIT_WORDS[child.stopped]}", child.stopped  # type: ignore[return-value]  # a key of that table
-    if usage is None:
-        return None
-    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    if limits.cost_usd is not None and (usage.total_cost_usd or 0) > limits.cost_usd:
-        return f"used more than its limit of {limits.cost_usd:g} USD", "cost"
-    if limits.tokens is not None and tokens > limits.tokens:
-        return f"used more than its limit of {limits.tokens} tokens", "tokens"
-    if limits.turns is not None and (usage.turns or 0) > limits.turns:
-        return f"used more than its limit of {limits.turns} turns", "turns"
-    return None
 
 
 def _parse_servers(variant: Variant) -> dict[str, ServerOptions]:

@@ -166,3 +166,27 @@ def test_a_program_that_is_gone_by_now_is_the_environments_fault(tmp_path):
     with pytest.raises(ClientError, match="no such program") as caught:
         run(tmp_path, argv=["./nothing-here"])
     assert caught.value.kind == "environment"
+
+
+@pytest.mark.parametrize(
+    ("limits", "hit"),
+    [
+        ({"tokens": 29}, "tokens"),
+        ({"tokens": 30}, None),
+        ({"cost_usd": 0.4}, "cost"),
+        ({"cost_usd": 0.5}, None),
+        ({"turns": 2}, "turns"),
+        ({"turns": 3}, None),
+    ],
+)
+def test_what_it_says_that_it_used_is_held_against_its_limits(tmp_path, limits, hit):
+    used = {"usage": {"inputTokens": 10, "outputTokens": 20, "totalCostUsd": 0.5, "turns": 3}, "finalText": "x"}
+    argv = ["echo", json.dumps(used)]
+    result = run(tmp_path, argv=argv, transcript="jsonl", limits=TrialLimits(**limits))
+    assert (result.limit_hit, result.error_kind) == (hit, None)
+    assert result.transcript.final_text == "x"
+
+
+def test_a_program_that_does_not_say_what_it_used_is_over_no_limit(tmp_path):
+    result = run(tmp_path, argv=["echo", "x"], limits=TrialLimits(tokens=1, cost_usd=0.001, turns=1))
+    assert result.limit_hit is None

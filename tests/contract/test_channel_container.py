@@ -1,0 +1,109 @@
+"""The channel contract on containers, on an engine that the test starts itself."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+import pytest
+
+from mst.errors import RunnerError
+from mst.sandboxes import docker
+from mst.shards.container_channel import ContainerChannel, Machine
+from mst.testing.channel import LONG_ENOUGH_S, ChannelContract, write_worker
+from mst.testing.engine import IMAGE, docker_engine
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine(tmp_path_factory):
+    pytest.importorskip("docker")
+    with docker_engine(tmp_path_factory.mktemp("engine")) as host, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", host)
+        docker.engine.cache_clear()
+        yield
+        docker.engine().close()
+        docker.engine.cache_clear()
+
+
+def channel_for(folder, script, keep="never", **changes):
+    home = write_worker(folder, script)["PYTHONPATH"]
+    machine = Machine(
+        image=docker.image_id(IMAGE),
+        network="none",
+        environment={"PYTHONPATH": "/fake"},
+        mounts={home: "/fake"},
+        **changes,
+    )
+    return ContainerChannel(machine, name=f"mst-test-{next(NUMBERS)}", keep=keep)
+
+
+class TestContainerChannel(ChannelContract):
+    @pytest.fixture
+    def make_channel(self, tmp_path):
+        return lambda script: channel_for(tmp_path, script)
+
+    @pytest.fixture(autouse=True)
+    def _nothing_is_left(self):
+        yield
+        for container in docker.engine().containers.list(all=True):
+            container.remove(force=True)
+            pytest.fail(f"{container.name} was left")
+
+    @pytest.fixture
+    def start(self, make_channel, bundle, results):
+        started = []
+
+        def begin(script):
+            channel = make_channel(script)
+            process = channel.start(["grade-shard"], bundle=bundle, results=results)
+            started.append((channel, process))
+            return channel, process
+
+        yield begin
+        for channel, process in started:
+            process.kill()
+            channel.close()
+
+    def test_kill_ends_the_worker_and_everything_that_it_started(self, start):
+        _, process = start(
+            "subprocess.Popen(['sleep', '600']); subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN); say(up=1); time.sleep(600)"
+        )
+        assert json.loads(next(iter(process.lines()))) == {"up": 1}
+        [container] = docker.engine().containers.list()
+        process.kill()
+        process.kill()
+        assert process.wait(LONG_ENOUGH_S) == -9
+        container.reload()
+        assert container.status == "exited"
+        assert docker.engine().containers.list() == []
+
+    def test_memory_of_a_container_is_bounded(self, tmp_path, bundle, results):
+        channel = channel_for(
+            tmp_path, "keep = [bytearray(b'x') * (1 << 28) for _ in range(4)]", memory_bytes=128 << 20
+        )
+        process = channel.start(["grade-shard"], bundle=bundle, results=results)
+        assert process.wait(LONG_ENOUGH_S) == -9
+        process.kill()
+        channel.close()
+
+    @pytest.mark.parametrize(("keep", "code", "stays"), [("always", 0, 1), ("failed", 0, 0), ("failed", 3, 1)])
+    def test_what_keep_says_stays_for_a_look(self, tmp_path, bundle, results, keep, code, stays):
+        channel = channel_for(tmp_path, f"sys.exit({code})", keep)
+        process = channel.start(["grade-shard"], bundle=bundle, results=results)
+        assert process.wait(LONG_ENOUGH_S) == code
+        process.kill()
+        channel.close()
+        left = docker.engine().containers.list(all=True)
+        assert len(left) == stays
+        for container in left:
+            container.remove(force=True)
+
+    def test_an_image_that_went_away_is_no_machine(self, tmp_path, bundle, results):
+        channel = ContainerChannel(Machine(image="sha256:" + "0" * 64), name="mst-test-none")
+        with pytest.raises(RunnerError, match="no shard worker"):
+            channel.start(["grade-shard"], bundle=bundle, results=results)
+        channel.close()

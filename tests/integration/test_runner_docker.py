@@ -1,0 +1,131 @@
+"""The docker runner for real: an image with mst in it, made here; a run collected and graded in containers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import mst
+from mst.runners.docker import DockerOptions, DockerRunner
+from mst.sandboxes import docker
+from mst.shards.contract import RunnerContext
+from mst.testing.engine import IMAGE, docker_engine
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+MADE = "mst-test-worker:now"
+SITE = "opt/site"
+
+
+def needed(name, found):
+    """A distribution with everything that it needs."""
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if distribution.name in found:
+        return
+    found[distribution.name] = distribution
+    for requirement in distribution.requires or []:
+        if "extra ==" not in requirement:
+            needed(re.match(r"[\w.-]+", requirement)[0], found)
+
+
+def archive():
+    """What mst needs at run time, as this interpreter has it, and mst itself."""
+    lines = (ROOT / "pyproject.toml").read_text().split("dependencies = [")[1].split("]")[0].splitlines()
+    found = {}
+    for line in lines:
+        if name := line.strip().strip('",').split(">=")[0]:
+            needed(name, found)
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for distribution in found.values():
+            for file in distribution.files or []:
+                place = Path(distribution.locate_file(file))
+                if place.is_file() and ".." not in file.parts and "__pycache__" not in file.parts:
+                    tar.add(place, f"{SITE}/{file}")
+        tar.add(Path(mst.__file__).parent, f"{SITE}/mst", filter=lambda e: None if "__pycache__" in e.name else e)
+    return data.getvalue()
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    pytest.importorskip("docker")
+    if sys.version_info[:2] != (3, 11):
+        pytest.skip("the image's Python is 3.11, and compiled packages are copied into it")
+    with docker_engine(tmp_path_factory.mktemp("engine")) as host, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", host)
+        docker.engine.cache_clear()
+        client = docker.engine()
+        container = client.containers.create(IMAGE, ["true"])
+        container.put_archive("/", archive())
+        container.commit(*MADE.split(":"), changes=[f"ENV PYTHONPATH=/{SITE}", "ENV PYTHONDONTWRITEBYTECODE=1"])
+        container.remove()
+        yield client
+        assert client.containers.list(all=True) == []
+        client.close()
+        docker.engine.cache_clear()
+
+
+@pytest.fixture
+def project(tmp_path):
+    cases = [{"id": f"c{n}", "input": f"word {n}", "expected": {"answer": f"word {n}"}} for n in range(6)]
+    (tmp_path / "cases.yaml").write_text(json.dumps(cases))
+    config = {
+        "name": "in-containers",
+        "datasets": [{"file": "cases.yaml"}],
+        "client": "command",
+        "client_options": {"argv": ["sh", "-c", "cat; hostname > where"]},
+        "assertions": [{"contains_text": "word"}, {"command": {"argv": ["test", "-s", "where"]}}],
+        "variants": [{"name": "a"}, {"name": "b", "client_options": {"argv": ["sh", "-c", "echo nothing"]}}],
+    }
+    (tmp_path / "eval.yaml").write_text(json.dumps(config))
+    return tmp_path
+
+
+def command(project, *argv):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "mst", *argv]
+    return subprocess.run(argv, cwd=project, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_run_is_collected_and_graded_in_containers(engine, project):
+    options = ["--runner-option", f"image={MADE}", "--runner-option", "shards=2", "--runner-option", "network=none"]
+    ended = command(project, "run", "eval.yaml", "--runner", "docker", *options)
+    assert ended.returncode in {0, 1}, ended.stderr
+    records = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("transcripts/a/*/0.json")]
+    assert len(records) == 6
+    assert {record["status"] for record in records} == {"completed"}, records
+
+
+def test_an_image_that_is_not_here_is_refused_before_anything_starts(engine, project):
+    ended = command(project, "run", "eval.yaml", "--runner", "docker", "--runner-option", "image=nowhere:latest")
+    assert ended.returncode == 2
+    assert "nowhere:latest" in ended.stderr
+
+
+def test_an_image_without_mst_is_told_in_its_own_words(engine, project):
+    ended = command(project, "run", "eval.yaml", "--runner", "docker", "--runner-option", f"image={IMAGE}")
+    assert ended.returncode != 0
+    assert "No module named mst" in ended.stderr + ended.stdout
+
+
+def test_what_the_images_name_stood_for_is_recorded(engine, tmp_path):
+    context = RunnerContext(
+        run_id="r", eval_name="e", work="collect", scratch=tmp_path, results_root=tmp_path, environment={}
+    )
+    runner = DockerRunner.open(DockerOptions(image=MADE, memory="1g"), context)
+    recorded = runner.recorded_options()
+    assert (recorded["image"], recorded["image_id"], recorded["memory"]) == (MADE, docker.image_id(MADE), 1 << 30)
+    runner.close()
