@@ -25,7 +25,10 @@ COMMANDS = {
     "schema": ("schema", "Print the JSON Schema of a file."),
     "worker": ("worker", "Run a Celery worker that grades and collects shards."),
     "flower": ("flower", "Watch the fleet in a browser."),
-    "fleet": ("fleet", "Keys of a fleet."),
+    "fleet": ("fleet", "Keys, health, state and size of a fleet."),
+    "images": ("images", "Build worker images."),
+    "runner": ("runner", "Prepare a runner on this machine."),
+    "doctor": ("doctor", "What works here, what is missing, and the fix."),
 }
 """Command to module and one line of help; the modules hold the rest."""
 HIDDEN = {"collect": "shard", "grade-shard": "shard"}
