@@ -21,6 +21,7 @@ COMMANDS = {
     "ps": ("ps", "Runs and shards in flight."),
     "show": ("show", "Show a run's result again."),
     "store": ("store", "Runs in a result store: list, fetch, push, verify, clear."),
+    "judges": ("judges", "Which judges there are, and how far those of a run can be trusted."),
     "stats": ("stats", "Compute a statistic from numbers."),
     "schema": ("schema", "Print the JSON Schema of a file."),
     "worker": ("worker", "Run a Celery worker that grades and collects shards."),

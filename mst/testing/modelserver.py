@@ -222,8 +222,7 @@ def tokens_of(text: str) -> int:
 @contextmanager
 def model_server(script: Script | Reply) -> Iterator[ModelServer]:
     """A model server on a free loopback port, stopped afterwards; what stalls is let go."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _Handler)
     state = ModelServer(
         f"http://127.0.0.1:{server.server_address[1]}", script if callable(script) else lambda _call: script
     )
@@ -237,6 +236,11 @@ def model_server(script: Script | Reply) -> Iterator[ModelServer]:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512  # judges come in crowds; a refused connection would be a fault of the test's
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,162 @@
+"""`mst judges`: which there are, and how far those of a run can be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mst.cli.options import as_json, output_dir, results, secrets_file
+
+if TYPE_CHECKING:
+    from mst.grade.assess import Assessment
+    from mst.runs.assessing import Wanted
+    from mst.runs.folder import RunFolder
+
+
+@click.group(name="judges", invoke_without_command=True)
+@as_json
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List judges, or assess those of a run.
+
+    \b
+    mst judges
+    mst judges assess latest --bias --stability
+    mst judges assess 7f3c2a --calibrate labels.csv
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from mst.config.registry import known
+
+    found = {kind: known(kind) for kind in ("judges", "pairwise_judges")}
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for kind, names in found.items():
+        click.echo(f"{kind}: {', '.join(names)}")
+
+
+@command.command(name="assess")
+@click.argument("run", metavar="RUN")
+@click.option("--stability", is_flag=True, help="Ask the same again: do they repeat themselves?")
+@click.option("--bias", is_flag=True, help="Planted answers: do order, length or their own name sway them?")
+@click.option("--calibrate", "labels", metavar="LABELS", default=None,
+              type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              help="Labels of people (CSV or JSON lines: variant, case, trial, pass); asks nothing.")  # fmt: skip
+@click.option("--judge", "judges", multiple=True, metavar="NAME", help="Only these judges.")
+@click.option("--sample", type=click.IntRange(min=1), default=20, show_default=True, help="Trials, or pairs, for each.")
+@click.option("--times", type=click.IntRange(min=2), default=3, show_default=True, help="How often the same is asked.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the sample.")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=None,
+              help="Eval config with the judges; the recorded one by default.")  # fmt: skip
+@secrets_file
+@output_dir
+@results
+@as_json
+def assess_command(
+    run: str,
+    stability: bool,
+    bias: bool,
+    labels: Path | None,
+    judges: tuple[str, ...],
+    sample: int,
+    times: int,
+    seed: int,
+    config: Path | None,
+    secrets_file: Path | None,
+    output_dir: Path,
+    results: str | None,
+    as_json: bool,
+) -> None:
+    """How far can the judges of RUN be trusted? Names what is wrong with each; stores nothing.
+
+    Without an option both --stability and --bias are tried. They ask the judges, which costs what judging costs.
+    """
+    from mst.cli.results import located
+    from mst.runs.assessing import Wanted
+
+    folder = located(run, output_dir, results)
+    asks = stability or bias or labels is None
+    both = asks and not (stability or bias)
+    wanted = Wanted(
+        stability=stability or both, bias=bias or both, judges=judges, sample=sample, times=times, seed=seed
+    )
+    document: dict[str, Any] = {"runId": folder.run_id}
+    found = _ask(folder, config, wanted, secrets_file) if asks else []
+    if asks:
+        document["assessments"] = [one.model_dump(mode="json", by_alias=True) for one in found]
+    if labels is not None:
+        document["calibration"] = _calibrated(folder, labels, judges)
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+        return
+    if asks:
+        from mst.runs.assessing import lines
+
+        for line in lines(found):
+            click.echo(line)
+    for one in document.get("calibration", []):
+        _print_calibration(one)
+
+
+def _ask(folder: RunFolder, config: Path | None, wanted: Wanted, secrets: Path | None) -> list[Assessment]:
+    import tempfile
+    from contextlib import aclosing
+
+    from mst.config.secrets import secrets_for
+    from mst.errors import GraderError, UsageError
+    from mst.grade.assess import Assessor
+    from mst.grade.live import Live
+    from mst.process.redact import Redactor
+    from mst.runs.assessing import assess, calls_of, judges_of, pairs_of, subjects_of
+    from mst.runs.inputs import grade_inputs
+
+    source = folder.source
+    with tempfile.TemporaryDirectory(prefix="mst-assess-") as scratch:
+        inputs = grade_inputs(source.run(), source, config, Path(scratch))
+        plan, cases = inputs.plan, inputs.cases
+        asked = judges_of(plan, cases, wanted.judges)
+        if not asked:
+            raise UsageError(f"{folder.run_id}: its eval has no judge to assess")
+        subjects, pairs = subjects_of(source, plan, cases, wanted), pairs_of(source, plan, cases, wanted)
+        if not subjects:
+            raise UsageError(f"{folder.run_id}: no trial has an answer to try judges on")
+        values = secrets_for(plan, cases, "grade", secrets, local=True)
+        click.echo(f"mst: about {calls_of(asked, len(subjects), len(pairs), wanted)} calls of judges", err=True)
+        live = Live(plan, files=inputs.files, secrets=values, scratch=Path(scratch), redactor=Redactor(values.values()))
+
+        async def run() -> list[Assessment]:
+            async with aclosing(live):
+                await live.preflight(asked)
+                return await assess(Assessor(live, concurrency=plan.concurrency), asked, subjects, pairs, wanted)
+
+        try:
+            return asyncio.run(run())
+        except GraderError as error:
+            raise UsageError(f"preflight: {error}") from error
+
+
+def _calibrated(folder: RunFolder, labels: Path, judges: tuple[str, ...]) -> list[dict[str, Any]]:
+    from mst.runs.calibrate import calibrate, read_labels
+
+    found = calibrate(folder, read_labels(labels), list(judges) or None)
+    return [one.model_dump(mode="json", by_alias=True) for one in found]
+
+
+def _print_calibration(found: dict[str, Any]) -> None:
+    def number(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.3f}"
+
+    if found["finding"]:
+        click.echo(f"{found['grader']} {found['finding']}")
+    click.echo(
+        f"{found['grader']:<24} {found['agree']} of {found['n']} labels agree, {found['missing']} without a verdict; "
+        f"kappa {number(found['kappa'])}, true positives {number(found['tpr'])}, true negatives {number(found['tnr'])}"
+    )
+    for variant, rate in found["rates"].items():
+        error = "" if rate.get("se") is None else f" (SE {number(rate['se'])})"
+        click.echo(f"    {variant:<20} judged {number(rate['judged'])}, corrected {number(rate['corrected'])}{error}")
