@@ -6,6 +6,7 @@ that a whole back end can't quietly go untested.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import importlib.util
 import json
@@ -128,7 +129,12 @@ def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None) -> Iterat
     log = folder / "weed.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            [program, "-logtostderr", *_server_arguments(data, config, ports)],
+            [
+                program,
+                "-logtostderr",
+                *_server_arguments(data, config, ports),
+                f"-s3.iam.config={_token_service(folder)}",
+            ],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -238,6 +244,37 @@ def _identities(keys: Mapping[str, tuple[str, str]], policies: Mapping[str, str]
         ],
         "policies": [{"name": name, "content": content} for name, content in policies.items()],
     }
+
+
+SESSION_ROLE = "arn:aws:iam::role/mst-session"
+"""A role of every SeaweedFS here that allows all, for sessions that a policy of their own narrows."""
+
+
+def _token_service(folder: Path) -> Path:
+    anything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:*"], "Resource": ["*"]}]}
+    trust = {"Effect": "Allow", "Principal": "*", "Action": ["sts:AssumeRole"]}
+    name = SESSION_ROLE.rpartition("/")[2]
+    settings = {
+        "sts": {
+            "tokenDuration": "1h",
+            "maxSessionLength": "12h",
+            "issuer": "mst-test",
+            "signingKey": base64.b64encode(secrets.token_bytes(32)).decode(),
+        },
+        "policy": {"defaultEffect": "Deny", "storeType": "memory"},
+        "policies": [{"name": "anything", "document": anything}],
+        "roles": [
+            {
+                "roleName": name,
+                "roleArn": SESSION_ROLE,
+                "trustPolicy": {"Version": "2012-10-17", "Statement": [trust]},
+                "attachedPolicies": ["anything"],
+            }
+        ],
+    }
+    path = folder / "iam.json"
+    path.write_text(json.dumps(settings))
+    return path
 
 
 def _server_arguments(data: Path, config: Path, ports: dict[str, int]) -> list[str]:

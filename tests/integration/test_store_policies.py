@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mst.errors import PreconditionFailed, StoreDenied
+from mst.errors import PreconditionFailed, StoreDenied, UsageError
 from mst.model.run import LatestRecord
 from mst.store import open_store
 from mst.store.age import store_now
@@ -19,10 +19,11 @@ from mst.store.fetch import fetch_run
 from mst.store.gc import find_leftovers
 from mst.store.layout import RunKeys
 from mst.store.publish import RunFacts, push_run
+from mst.store.session import shard_policy, shard_session
 from mst.store.sink import UnitFiles, UnitSink
 from mst.store.units import StoredUnits
 from mst.store.verify import verify_run
-from mst.testing.servers import seaweedfs
+from mst.testing.servers import SESSION_ROLE, seaweedfs
 
 pytestmark = pytest.mark.server
 POLICIES = Path(__file__).parents[2] / "infra" / "policies"
@@ -140,6 +141,39 @@ def test_a_session_for_one_shard_reaches_one_shard(role, admin):
         "create": mine,
         "delete": set(),
     }
+
+
+def test_a_session_that_was_taken_on_reaches_one_shard(server, admin):
+    uri, sts = server.uri(PREFIX), {"AWS_ENDPOINT_URL_STS": server.endpoint_url}
+    values, expires = shard_session(uri, SHARD, role_arn=SESSION_ROLE, duration_s=900, environ=server.environ() | sts)
+    assert 0 < (expires - datetime.now(UTC)).total_seconds() <= 900
+    found = what_is_allowed(open_store(uri, environ=values, patience_s=0), THERE)
+    mine = under(f"{SHARD.folder}/")
+    reads = mine | {DISPATCH.record, DISPATCH.bundle(SHA), DISPATCH.blob(SHA)}
+    assert found == {"read": reads, "list": mine, "write": mine, "create": mine, "delete": set()}
+
+
+def test_a_session_that_is_refused_is_one_clear_line(server):
+    environ = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "very-secret"}
+    sts = {"AWS_ENDPOINT_URL_STS": server.endpoint_url}
+    with pytest.raises(StoreDenied, match=f"cannot take on {SESSION_ROLE}") as caught:
+        shard_session(server.uri(PREFIX), SHARD, role_arn=SESSION_ROLE, duration_s=900, environ=environ | sts)
+    assert "\n" not in str(caught.value)
+    assert "very-secret" not in str(caught.value)
+
+
+def test_the_policy_of_a_session_is_the_one_in_the_file():
+    written = policy("s3-shard", dispatch=f"{PREFIX}/{DISPATCH.folder}", shard="1")
+    assert json.loads(shard_policy(f"s3://mst-test/{PREFIX}?region=x", SHARD)) == json.loads(written)
+
+
+def test_what_no_session_takes_is_refused():
+    with pytest.raises(UsageError, match="shorten the store's prefix"):
+        shard_policy(f"s3://mst-test/{'long/' * 50}", SHARD)
+    with pytest.raises(UsageError, match="s3: stores"):
+        shard_policy("gs://bucket/x", SHARD)
+    with pytest.raises(UsageError, match="900 to 43200"):
+        shard_session("s3://b/x", SHARD, role_arn="r", duration_s=60, environ={})
 
 
 @pytest.mark.parametrize("name", ["worker", "shard"])
