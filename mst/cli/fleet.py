@@ -43,6 +43,24 @@ def keygen(folder: Path, evals: tuple[str, ...], queues: tuple[str, ...]) -> Non
     click.echo(f"              MST_TRUSTED_SIGNERS_FILE={files.signers}")
 
 
+@command.command(name="drain")
+@click.argument("workers", nargs=-1)
+@click.option("--all", "everyone", is_flag=True, help="Every worker of this version's queues.")
+@click.option("--class", "worker_class", default=None, help="Of workers of this class.")
+def drain(workers: tuple[str, ...], everyone: bool, worker_class: str | None) -> None:
+    """Ask workers to end: units under way finish, their shards are given back, others take them.
+
+    \b
+    mst fleet status             lists the workers
+    mst fleet drain gpu-3 gpu-4
+    mst fleet drain --all
+    """
+    from mst.cli.fleet_drain import ask
+
+    for name in ask(workers, everyone=everyone, worker_class=worker_class):
+        click.echo(f"{name}: asked to end after the units under way")
+
+
 @command.command(name="rotate")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--retire", is_flag=True, help="End the change: take the old key away.")

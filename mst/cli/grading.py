@@ -99,7 +99,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
         with closing(open_runner(kind, options, context, "grade")) as opened, cancelled_by_interrupt(cancel):
             runner = detaching(opened, source, options) if asked.detach else opened
             try:
-                graded = _grade(request, folder, runner, cancel, asked.mode)
+                graded = _grade(request, folder, runner, cancel, asked.mode, as_json=as_json)
             except Detached as left:
                 say_detached(left, options)
                 return 0
@@ -125,8 +125,10 @@ def _secrets(inputs: GradeInputs, asked: Asked, *, local: bool) -> tuple[Mapping
         return {}, missing
 
 
-def _grade(request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Cancel, mode: Mode) -> Graded | None:
-    with Progress("graded", None, request.secrets) as progress:
+def _grade(
+    request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Cancel, mode: Mode, *, as_json: bool
+) -> Graded | None:
+    with Progress("graded", None, request.secrets, as_json=as_json) as progress:
 
         async def told(grading: Any) -> None:
             progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -27,13 +28,15 @@ class Progress:
         what: a word for what is done, such as `graded`.
         planned: how many units there are, as far as known.
         secrets: what shard workers may ask for.
+        as_json: one JSON object a line instead of words.
     """
 
-    def __init__(self, what: str, planned: int | None, secrets: Mapping[str, str]) -> None:
+    def __init__(self, what: str, planned: int | None, secrets: Mapping[str, str], *, as_json: bool = False) -> None:
         self._what = what
         self._planned = planned
         self._secrets = secrets
-        self._live = is_fancy()
+        self._as_json = as_json
+        self._live = is_fancy() and not as_json
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._printed = 0.0
@@ -54,7 +57,7 @@ class Progress:
             if self._live and self._done:
                 sys.stderr.write("\r\x1b[K")
             if self._done:
-                sys.stderr.write(self._line() + "\n")
+                sys.stderr.write((self._document() if self._as_json else self._line()) + "\n")
             sys.stderr.flush()
 
     def one_more(self, *, passed: bool | None, problem: bool = False) -> None:
@@ -94,6 +97,9 @@ class Progress:
         first = text.splitlines()[0][:300]
         if first != self._last_error:
             self._last_error = first
+            if self._as_json:
+                click.echo(json.dumps({"event": "note", "text": first}), err=True)
+                return
             click.echo(("\r\x1b[K" if self._live else "") + f"mst: {first}", err=True)
 
     def _show(self) -> None:
@@ -103,8 +109,30 @@ class Progress:
         if not self._live and now - self._started < PLAIN_EVERY_S:
             return
         self._printed = now
-        sys.stderr.write(f"\r\x1b[K{self._line()}" if self._live else self._line() + "\n")
+        plain = self._document() if self._as_json else self._line()
+        sys.stderr.write(f"\r\x1b[K{self._line()}" if self._live else plain + "\n")
         sys.stderr.flush()
+
+    def _document(self) -> str:
+        """The same as a line of JSON, for programs."""
+        elapsed_s = time.monotonic() - self._started
+        rate = self._done / elapsed_s if elapsed_s > 0 else 0.0
+        left_s = (self._planned - self._done) / rate if self._planned and rate > 0 else None
+        return json.dumps(
+            {
+                "event": "progress",
+                "what": self._what,
+                "done": self._done,
+                "planned": self._planned,
+                "passed": self._passed,
+                "problems": self._problems,
+                "shards": dict(sorted(Counter(self._shards.values()).items())),
+                "elapsedS": round(elapsed_s, 1),
+                "perSecond": round(rate, 3),
+                "leftS": None if left_s is None else round(left_s),
+                "lastError": self._last_error or None,
+            }
+        )
 
     def _line(self) -> str:
         parts = []

@@ -223,7 +223,7 @@ def _collect(
         fail_fast=asked.fail_fast,
     )
     planned = sum(1 for _ in todo(request))
-    with Progress("collected", planned, place.secrets) as progress:
+    with Progress("collected", planned, place.secrets, as_json=asked.as_json) as progress:
         if place.name == "local":
 
             def told(record: TrialRecord) -> None:

@@ -85,6 +85,10 @@ class Keys:
         """String: since when a queue is empty."""
         return f"{self.prefix}idle:{queue}"
 
+    def drain(self, worker: str) -> str:
+        """String: this worker was asked to take no more shards."""
+        return f"{self.prefix}drain:{worker}"
+
     def lock(self, name: str) -> str:
         """String: a short lock and its owner."""
         return f"{self.prefix}lock:{name}"

@@ -7,6 +7,7 @@ from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.scripts import Scripts
 
 IDLE_NOTE_MS = 24 * 3600 * 1000
+DRAIN_ASKED_S = 3600
 
 
 class Presence:
@@ -30,6 +31,16 @@ class Presence:
     def workers(self, queue: str) -> list[str]:
         """For a coordinator before it sends: who serves a queue now."""
         return list(self._scripts.run("live_workers", [self.keys.workers(queue)], [], doing=f"looking at {queue}"))
+
+    def ask_to_drain(self, worker: str) -> None:
+        """For operators: a worker ends its units under way, gives its shards back and ends. Forgotten after an hour."""
+        with broker_errors(f"draining {worker}"):
+            self._client.set(self.keys.drain(worker), "1", ex=DRAIN_ASKED_S)
+
+    def is_asked_to_drain(self, worker: str) -> bool:
+        """For the worker itself; asked once, answered once."""
+        with broker_errors(f"looking whether {worker} should end"):
+            return bool(self._client.delete(self.keys.drain(worker)))
 
     def queue_idle_ms(self, queue: str) -> int:
         """For janitors: since when a queue is empty, as far as janitors looked; -1 when a message waits in it."""

@@ -248,9 +248,17 @@ class _Here:
     def _keep(self) -> None:
         while not self._ended.wait(PRESENT_S / 3):
             self._announce()
+            self._heed()
         with suppress(BrokerError):
             for queue in self._queues:
                 self._presence.leave(self._name, queue)
+
+    def _heed(self) -> None:
+        """End as on a first SIGTERM when an operator asked for it."""
+        with suppress(BrokerError):
+            if self._presence.is_asked_to_drain(self._name):
+                log.info("drain_asked", worker=self._name)
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def _announce(self) -> None:
         for queue in self._queues:

@@ -107,6 +107,18 @@ class Chaos:
         began = time.monotonic()
         self._bed.ready(self._workers)
         self._bed.quiz.ask("slow")
+        self._current: subprocess.Popen[str] | None = None
+        try:
+            self._go(began)
+        finally:
+            if self._current is not None and self._current.poll() is None:
+                _kill_group(self._current)
+        self.report.seconds = round(time.monotonic() - began, 1)
+        self._judge()
+        self._raw.close()
+        return self.report
+
+    def _go(self, began: float) -> None:
         coordinator: subprocess.Popen[str] | None = self._coordinate()
         next_at = began + self._pause_s()
         while coordinator is not None and time.monotonic() < began + self._faults_s:
@@ -119,10 +131,6 @@ class Chaos:
                 self._break_something(coordinator)
                 next_at = time.monotonic() + self._pause_s()
         self._end_in_peace(coordinator)
-        self.report.seconds = round(time.monotonic() - began, 1)
-        self._judge()
-        self._raw.close()
-        return self.report
 
     def _pause_s(self) -> float:
         return self._random.expovariate(1 / self._every_s)
@@ -135,8 +143,10 @@ class Chaos:
         """A coordinator: the first one grades, those after it attach."""
         regrade = self._regrade()
         if regrade is None:
-            return self._bed.start("--runner-option", "wait=true", shards=self._shards)
-        return self._bed.begin("attach", regrade.path)
+            self._current = self._bed.start("--runner-option", "wait=true", shards=self._shards)
+        else:
+            self._current = self._bed.begin("attach", regrade.path)
+        return self._current
 
     def _keep_up(self, coordinator: subprocess.Popen[str]) -> subprocess.Popen[str] | None:
         """A new coordinator in place of one that ended; None when the grading is done."""
@@ -165,19 +175,20 @@ class Chaos:
             self._bed.fleet.start(wait=False)
 
     def _break_something(self, coordinator: subprocess.Popen[str]) -> None:
+        # a coordinator needs a while to send a thousand shards: killed or cancelled too often it never would
         faults: dict[str, tuple[int, Callable[[], bool]]] = {
-            "child killed": (6, self._kill_child),
-            "worker killed": (3, self._kill_worker),
-            "worker told to end": (1, self._drain_worker),
-            "worker frozen": (1, self._freeze_worker),
+            "child killed": (12, self._kill_child),
+            "worker killed": (6, self._kill_worker),
+            "worker told to end": (2, self._drain_worker),
+            "worker frozen": (2, self._freeze_worker),
             "coordinator killed": (2, lambda: _kill_group(coordinator)),
-            "sockets dropped": (3, self._drop_sockets),
-            "broker restarted": (1, self._restart_broker),
-            "broker wiped": (1, self._wipe_broker),
-            "store away": (1, self._hide_store),
-            "message doubled": (3, self._double),
-            "message delayed": (3, self._delay),
-            "message replayed": (3, self._replay),
+            "sockets dropped": (6, self._drop_sockets),
+            "broker restarted": (2, self._restart_broker),
+            "broker wiped": (2, self._wipe_broker),
+            "store away": (2, self._hide_store),
+            "message doubled": (6, self._double),
+            "message delayed": (6, self._delay),
+            "message replayed": (6, self._replay),
             "cancelled": (1, self._cancel),
         }
         names = list(faults)
