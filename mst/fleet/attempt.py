@@ -33,6 +33,7 @@ from mst.fleet.tokens import TokenKeeper
 from mst.model.fleet import Envelope
 from mst.model.manifest import ManifestFile, ShardManifest
 from mst.model.shard import Hello, UnitKey, unit_name
+from mst.process import tracing
 from mst.shards.archive import unpack
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import planned_trials
@@ -238,7 +239,8 @@ class Attempt:
     def _supervise(
         self, spec: ShardSpec, folder: Path, delivery: Delivery, lease: Lease, values: Mapping[str, str]
     ) -> AttemptOutcome:
-        channel = ProcessChannel(folder / "worker", environment={"MST_MACHINE_ID": self._host.name})
+        environment = {"MST_MACHINE_ID": self._host.name, **tracing.carried()}
+        channel = ProcessChannel(folder / "worker", environment=environment)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(

@@ -23,6 +23,7 @@ from mst.fleet.host import Host, send_shard
 from mst.fleet.ledger_states import BACKS_OFF
 from mst.fleet.signing import check_places
 from mst.model.fleet import Envelope, Message, Signed
+from mst.process import tracing
 from mst.store.commit import read_shard
 from mst.store.layout import RunKeys, ShardKeys
 
@@ -46,8 +47,15 @@ def handle(host: Host, raw: Mapping[str, Any]) -> None:
         host.counts.message_refused()
         log.warning("message_refused", worker=host.name, reason=str(error)[:500])
         return
-    with structlog.contextvars.bound_contextvars(
-        run_id=envelope.run_id, dispatch=envelope.dispatch, shard=envelope.shard, worker=host.name
+    bound: dict[str, str | int] = {
+        "run_id": envelope.run_id,
+        "dispatch": envelope.dispatch,
+        "shard": envelope.shard,
+        "worker": host.name,
+    }
+    with (
+        structlog.contextvars.bound_contextvars(**bound),
+        tracing.span("mst.shard", parent=tracing.root_of(envelope.ref.scope), work=envelope.work, **bound),
     ):
         try:
             _work(host, envelope, message.envelope)

@@ -42,6 +42,7 @@ from mst.fleet.spot import GRACE_S, Keeper, Watch
 from mst.fleet.task import handle
 from mst.fleet.tokens import TokenSlots
 from mst.model.shard import Work
+from mst.process import tracing
 from mst.process.group import MARK, new_mark
 from mst.shards.worker import kill_own_programs
 from mst.store.uri import open_store
@@ -107,6 +108,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         log.warning("broker", warning=warning)
     os.umask(0o077)
     configure_logging(options.log_level)
+    tracing.configure("mst-worker")
     need("celery")
     name = options.name or f"{socket.gethostname()}-{os.getpid()}"
     # what runs here is found by this mark, whatever session it moved to

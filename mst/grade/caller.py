@@ -21,6 +21,7 @@ from mst.judges.limits import Limits
 from mst.judges.options import parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
+from mst.process import tracing
 from mst.process.redact import Redactor
 from mst.sandboxes.contract import Sandbox
 
@@ -109,8 +110,9 @@ async def bounded(judge: Any, call: Awaitable[AnswerT], timeout_s: float) -> Ans
     """
     bound_s = judge.bound_s(timeout_s) if hasattr(judge, "bound_s") else timeout_s
     try:
-        async with asyncio.timeout(bound_s + GUARD_S):
-            return await call
+        with tracing.span("mst.judge", judge=type(judge).__name__):
+            async with asyncio.timeout(bound_s + GUARD_S):
+                return await call
     except TimeoutError as error:
         raise GraderError(f"the judge did not end within {bound_s:g} s", "timeout") from error
 

@@ -42,8 +42,10 @@ from mst.model.fleet import (
     DispatchRecord,
     Envelope,
     ShardLimits,
+    scope_name,
 )
 from mst.model.shard import Work
+from mst.process import tracing
 from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
 from mst.store.contract import Store
 from mst.store.uri import check_writable, object_uri, open_store, redacted
@@ -149,7 +151,11 @@ class CeleryRunner:
 
     def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
         """See `Runner.run`. Refuses at once when nobody serves the queue."""
-        return self._follow(self._dispatch(shards, events), shards, events, cancel)
+        tracing.configure("mst")
+        first = shards[0]
+        root = tracing.root_of(scope_name(first.run_id, first.dispatch, first.work))
+        with tracing.span("mst.dispatch", parent=root, run_id=first.run_id, work=first.work, shards=len(shards)):
+            return self._follow(self._dispatch(shards, events), shards, events, cancel)
 
     def send(self, shards: Sequence[ShardSpec], events: ShardEvents) -> None:
         """Send out one dispatch and leave it: `follow` goes on with it, from any process.

@@ -36,6 +36,7 @@ from mst.model.shard import (
     Tokens,
     Work,
 )
+from mst.process import tracing
 from mst.process.group import MARK, marked
 from mst.process.redact import Redactor
 from mst.shards.asking import Asking
@@ -60,6 +61,7 @@ def run_worker(work: Work, bundle: Path, results: Path, *, digest: str, attempt:
     """
     os.umask(0o077)
     wire = Wire.take_stdout()
+    tracing.configure("mst-shard")
     wire.send(hello())
     try:
         found = Bundle(bundle)
