@@ -51,7 +51,7 @@ def drain(workers: tuple[str, ...], everyone: bool, worker_class: str | None) ->
     """Ask workers to end: units under way finish, their shards are given back, others take them.
 
     \b
-    mst fleet status             lists the workers
+    mst fleet status
     mst fleet drain gpu-3 gpu-4
     mst fleet drain --all
     """

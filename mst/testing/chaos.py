@@ -97,6 +97,7 @@ class Chaos:
         self._faults_s = faults_s
         self._every_s = every_s
         self._before = len(regrades_of(bed.source))
+        self._current: subprocess.Popen[str] | None = None
         self._messages: list[bytes] = []
         self._late: list[tuple[float, bytes]] = []
         self._store = Path(bed.fleet.store_uri.removeprefix("file:"))
@@ -107,7 +108,6 @@ class Chaos:
         began = time.monotonic()
         self._bed.ready(self._workers)
         self._bed.quiz.ask("slow")
-        self._current: subprocess.Popen[str] | None = None
         try:
             self._go(began)
         finally:
