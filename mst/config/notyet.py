@@ -11,9 +11,6 @@ from mst.config.source import Keys
 UNENFORCED: tuple[Keys, ...] = (
     ("metrics",),
     ("tools",),
-    ("trial_limits", "cost_usd"),
-    ("trial_limits", "tokens"),
-    ("trial_limits", "turns"),
 )
 
 

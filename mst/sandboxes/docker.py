@@ -17,7 +17,7 @@ from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
 from mst.sandboxes.contract import Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_inside
-from mst.sandboxes.options import SandboxOptions
+from mst.sandboxes.options import SandboxOptions, allowlist_faults
 from mst.sandboxes.system import HOME, SCRATCH, WORKSPACE
 from mst.sandboxes.telling import names_left, telling
 from mst.sandboxes.watch import Bounds, watch
@@ -47,7 +47,7 @@ class DockerSandbox:
 
     def faults(self) -> list[str]:
         """No engine, no client program, no such image here."""
-        faults = []
+        faults = allowlist_faults(self.options)
         if shutil.which(_PROGRAM) is None:
             faults.append("sandbox docker: the program 'docker' is not on PATH; install Docker's command line")
         fault = engine_fault()

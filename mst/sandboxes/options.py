@@ -87,3 +87,10 @@ def sandbox_options(written: Mapping[str, Any], where: str) -> SandboxOptions:
 
 def _said(place: tuple[str | int, ...], message: str) -> str:
     return f"{'.'.join(['sandbox', *map(str, place)])}: {message.removeprefix('Value error, ')}"
+
+
+def allowlist_faults(options: SandboxOptions) -> list[str]:
+    """An allowlist that nobody would keep is refused: neither more nor less than what was asked for is given."""
+    if options.reach != "allowlist":
+        return []
+    return ["sandbox.network: allowlist is not available in this version; use none, or open"]

@@ -163,6 +163,11 @@ class AgentPreset(ABC):
             faults.append(f"variant {self.variant.name!r}: {self.variant.client} needs a `model`")
         if not self.options.key_proxy and self.sandbox.options.reach == "none":
             faults.append("key_proxy: false needs a sandbox with a network: without one nothing reaches the model")
+        options = self.sandbox.options
+        if self.options.key_proxy and options.kind == "docker" and options.reach == "open":
+            faults.append(
+                "the key proxy reaches into docker with network: none only; the model is reached all the same"
+            )
         return faults
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:

@@ -464,11 +464,11 @@ def test_files_listed_in_the_config_count_for_the_arguments_of_a_variant(eval_):
 def test_what_nothing_acts_on_yet_is_said_aloud(eval_):
     resolved = eval_.load(
         "name: x\ndatasets: [cases.yaml]\nclient: echo\nbudget: {cost_usd: 5}\nmetrics: [{name: m}]\nvariants:\n"
-        "  - {name: a, trial_limits: {turns: 3, time_s: 5}}\n"
+        "  - {name: a, trial_limits: {turns: 3, time_s: 5}, tools: {t: x}}\n"
     )
     assert resolved.warnings == [
         f"{eval_.folder}/eval.yaml:5: 'metrics' is recorded, but nothing keeps it yet",
-        f"{eval_.folder}/eval.yaml:7: 'trial_limits.turns' is recorded, but nothing keeps it yet",
+        f"{eval_.folder}/eval.yaml:7: 'tools' is recorded, but nothing keeps it yet",
     ]
     faults = eval_.faults("name: x\ndatasets: [cases.yaml]\nclient: echo\nredactStoredResponses: true\n")
     assert faults[0].startswith("eval.yaml:4: redact_stored_responses: is not available yet")
