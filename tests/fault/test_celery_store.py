@@ -10,7 +10,7 @@ from mst.testing.faultproxy import fault_proxy
 from mst.testing.fleet import Bed, fleet
 from mst.testing.servers import seaweedfs
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

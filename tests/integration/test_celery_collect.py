@@ -182,6 +182,7 @@ def test_a_killed_coordinator_is_finished_by_resume_from_what_the_workers_left(b
     assert twice.isdisjoint(finished)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_collected(bench, here):
     bench.ready(2)
     (bench.marks / "hold-c2").touch()
@@ -202,6 +203,7 @@ def test_an_interrupt_keeps_what_was_collected(bench, here):
     assert ran_twice(bench) == set()
 
 
+@pytest.mark.slow
 def test_an_embedded_fleet_collects_and_grades_in_one_command(bench, here):
     bench.ready(0)
     options = ["--runner", "celery", "--runner-option", "shards=2", "--grade-runner", "celery"]

@@ -69,6 +69,7 @@ def test_the_credentials_of_the_store_do_not_reach_what_shards_run(bed):
     assert told == []
 
 
+@pytest.mark.slow
 def test_a_coordinator_elsewhere_goes_on_with_a_copy_of_the_run_folder(bed, tmp_path):
     """Coordinators too share nothing but broker, store and the run folder that they are given."""
     import os

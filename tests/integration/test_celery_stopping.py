@@ -86,7 +86,7 @@ def test_cancel_reaches_workers_whose_coordinator_is_gone(bed, here):
     finish_the_rest(bed, here)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupt_waits_for_units_in_flight(bed, here, number):
     running = begin_held(bed)
     running.send_signal(number)
@@ -138,6 +138,7 @@ def test_a_drained_worker_finishes_its_unit_and_another_takes_the_rest(bed, here
     assert differences(here.path, bed.newest().path) == []
 
 
+@pytest.mark.slow
 def test_a_second_term_ends_a_worker_soon(bed, here):
     bed.ready(0)
     worker = bed.fleet.start("--hurry-after", "0.2")
@@ -181,6 +182,7 @@ def test_a_unit_that_kills_its_worker_is_given_up_and_the_rest_goes_on(bed, here
     assert differences(here.path, regrade.path) == []
 
 
+@pytest.mark.slow
 def test_a_dispatch_past_its_deadline_ends_and_says_so(bed):
     bed.ready(0)
     said = bed.grade("--runner-option", "wait=true", "--runner-option", "deadline_h=0.0003")
