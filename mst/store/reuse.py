@@ -83,6 +83,7 @@ class Reuse:
         self._lock = threading.Lock()
         self._database.executescript(_TABLES)
         self._packs: list[tuple[Listing, Pack]] = []
+        self._has_blobs = False
 
     def close(self) -> None:
         """Forget everything."""
@@ -94,6 +95,7 @@ class Reuse:
         What is not there any more, or can't be read, is passed over with a warning, so that a push mends it.
         """
         files = [file for file in listing.files if present.find(listing.file_key(file)) is not None]
+        self._has_blobs |= bool(files)
         rows = ((file.sha256, file.size, listing.file_key(file)) for file in files)
         self._database.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", rows)
         for pack in listing.packs:
@@ -114,6 +116,8 @@ class Reuse:
 
     def blob(self, sha256: str, size: int) -> str | None:
         """The key of an object with this content, None if none is known."""
+        if not self._has_blobs:
+            return None
         query = "SELECT key FROM blobs WHERE sha256 = ? AND size = ?"
         with self._lock:
             found = self._database.execute(query, (sha256, size)).fetchone()

@@ -183,8 +183,8 @@ class Sender:
 
     def _send_pack(self, packed: Packed) -> Pack:
         pack = packed.pack
-        self._put(self._keys.pack(pack.sha256), packed.data, pack.sha256)
-        self._put(self._keys.index(pack.index_sha256), packed.index, pack.index_sha256)
+        self._put(self._keys.pack(pack.sha256), packed.data)
+        self._put(self._keys.index(pack.index_sha256), packed.index)
         return pack
 
     def _used_again(self) -> Iterator[Pack]:
@@ -197,15 +197,16 @@ class Sender:
                 self._sent.reused.add(index)
                 index_elsewhere = None if index == self._keys.index(pack.index_sha256) else index
             else:
-                self._put(self._keys.index(pack.index_sha256), data, pack.index_sha256)
+                self._put(self._keys.index(pack.index_sha256), data)
             self._sent.reused.add(key)
             yield pack.model_copy(update={"object": elsewhere, "index_object": index_elsewhere})
 
-    def _put(self, key: str, data: bytes, sha256: str) -> None:
+    def _put(self, key: str, data: bytes) -> None:
+        """Put bytes whose digest, which names them, has just been taken."""
         if self._present.is_young(key, len(data)):
             self._sent.reused.add(key)
         else:
-            self._store.put(key, data, sha256=sha256)
+            self._store.put(key, data)
 
     def _bad_name(self, name: str) -> UsageError:
         return UsageError(f"{self._run_dir / name!r}: a file with this name cannot be stored; rename it")

@@ -247,7 +247,7 @@ class UnitSink:
     def _put_pack(self, packed: Packed) -> None:
         folder, pack = self._keys.attempt(self._attempt), packed.pack
         key, index = pack_key(folder, pack.sha256), index_key(folder, pack.index_sha256)
-        self._store.put(key, packed.data, sha256=pack.sha256)
-        self._store.put(index, packed.index, sha256=pack.index_sha256)
+        self._store.put(key, packed.data)
+        self._store.put(index, packed.index)
         with self._change:
             self.packs.append(pack.model_copy(update={"object": key, "index_object": index}))
