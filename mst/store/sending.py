@@ -52,20 +52,20 @@ def run_files(run_dir: Path) -> Iterator[str]:
     """
     if not run_dir.is_dir():
         raise UsageError(f"{run_dir} is not a run folder")
-    for name in _names(run_dir):
-        if not name.startswith("."):
-            yield from _walk(run_dir, name)
+    root = str(run_dir)
+    open_folders = [("", iter([name for name in _names(root) if not name.startswith(".")]))]
+    while open_folders:
+        prefix, names = open_folders[-1]
+        for name in names:
+            if name.endswith("/"):
+                open_folders.append((prefix + name, iter(_names(f"{root}/{prefix}{name}"))))
+                break
+            yield prefix + name
+        else:
+            open_folders.pop()
 
 
-def _walk(root: Path, name: str) -> Iterator[str]:
-    if not name.endswith("/"):
-        yield name
-        return
-    for inner in _names(root / name):
-        yield from _walk(root, name + inner)
-
-
-def _names(folder: Path) -> list[str]:
+def _names(folder: str) -> list[str]:
     """Names in a folder, sorted; those of folders end with a slash, which makes it the order of whole paths."""
     names = []
     with os.scandir(folder) as entries:
