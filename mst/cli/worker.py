@@ -23,6 +23,10 @@ import click
               help="With --cloud: end the machine after so long without a shard.")  # fmt: skip
 @click.option("--metrics-port", type=click.IntRange(0, 65535), default=None, help="Serve Prometheus metrics there.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True)
+@click.option("--shard-memory", type=click.FloatRange(min=0.05), default=None, metavar="GIB",
+              help="Memory of one shard and all that it runs.")  # fmt: skip
+@click.option("--shard-cpus", type=click.FloatRange(min=0.1), default=None, help="Processors of one shard.")
+@click.option("--shard-pids", type=click.IntRange(16), default=None, help="Processes of one shard.")
 @click.option("--with-stdin", is_flag=True, hidden=True, help="End at once when stdin closes.")
 @click.option("--janitor-every", type=float, default=10.0, hidden=True)
 @click.option("--settle", type=float, default=120.0, hidden=True)
@@ -43,6 +47,9 @@ def command(
     idle_minutes: float | None,
     metrics_port: int | None,
     metrics_address: str,
+    shard_memory: float | None,
+    shard_cpus: float | None,
+    shard_pids: int | None,
     with_stdin: bool,
     janitor_every: float,
     settle: float,
@@ -56,8 +63,10 @@ def command(
     \b
     mst worker --trusted
     mst worker --trusted --work grade --slots 4
+    mst worker --trusted --slots 2 --shard-memory 4 --shard-cpus 1
     """
     from mst.config.settings import Settings
+    from mst.fleet.confine import ShardBounds
     from mst.fleet.worker import WorkerOptions, run_worker
 
     options = WorkerOptions(
@@ -76,5 +85,10 @@ def command(
         idle_s=None if idle_minutes is None or cloud is None else idle_minutes * 60,
         metrics_port=metrics_port,
         metrics_address=metrics_address,
+        bounds=ShardBounds(
+            memory_bytes=None if shard_memory is None else int(shard_memory * 1024**3),
+            cpus=shard_cpus,
+            pids=shard_pids,
+        ),
     )
     ctx.exit(run_worker(options, Settings.from_environment()))

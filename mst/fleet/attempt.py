@@ -7,8 +7,9 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from mst.errors import (
     StoreError,
 )
 from mst.fleet.adoption import Adopted, adoptable, bring, rank
+from mst.fleet.confine import confined, join
 from mst.fleet.delivery import Delivery
 from mst.fleet.grants import GrantTarget, OpenedGrant, open_grant
 from mst.fleet.host import Host
@@ -34,6 +36,7 @@ from mst.model.fleet import Envelope
 from mst.model.manifest import ManifestFile, ShardManifest
 from mst.model.shard import Hello, UnitKey, unit_name
 from mst.process import tracing
+from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import planned_trials
@@ -239,8 +242,25 @@ class Attempt:
     def _supervise(
         self, spec: ShardSpec, folder: Path, delivery: Delivery, lease: Lease, values: Mapping[str, str]
     ) -> AttemptOutcome:
+        with confined(self._host.bounds) as group:
+            outcome = self._supervise_in(group, spec, folder, delivery, lease, values)
+            over_memory = group is not None and group.reached().get("memory", 0) > 0
+        if over_memory and not outcome.ok:
+            return replace(outcome, reason="out_of_memory", detail="the shard used more memory than it may")
+        return outcome
+
+    def _supervise_in(
+        self,
+        group: Group | None,
+        spec: ShardSpec,
+        folder: Path,
+        delivery: Delivery,
+        lease: Lease,
+        values: Mapping[str, str],
+    ) -> AttemptOutcome:
         environment = {"MST_MACHINE_ID": self._host.name, **tracing.carried()}
-        channel = ProcessChannel(folder / "worker", environment=environment)
+        started = partial(join, group) if group is not None else lambda _pid: None
+        channel = ProcessChannel(folder / "worker", started=started, environment=environment)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mst.errors import BrokerError
+from mst.fleet.confine import ShardBounds
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.extras import need
 from mst.fleet.grants import GrantSlots
@@ -44,6 +45,7 @@ class Host:
         silence_s: how long a shard worker may say nothing.
         limiter: gives turns for calls to providers and servers, over the whole fleet.
         spend: a run's spending, by run ID.
+        bounds: what one shard may use of this machine.
         tokens: where credentials that expire are renewed; without it a shard stops before they do.
         counts: what its metrics count.
     """
@@ -66,6 +68,7 @@ class Host:
     limiter: CallLimiter = field(default_factory=LocalLimiter)
     spend: Callable[[str], SpendLedger] = lambda _run_id: LocalSpend()
     tokens: TokenSlots | None = None
+    bounds: ShardBounds = field(default_factory=ShardBounds)
     counts: Uncounted = field(default_factory=Uncounted)
 
 

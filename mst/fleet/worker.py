@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from mst.config.settings import Settings
 from mst.errors import BrokerError, UsageError
 from mst.fleet.app import CeleryApp, make_app, worker_argv
 from mst.fleet.broker_check import check_broker
+from mst.fleet.confine import ShardBounds
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.extras import need
@@ -71,6 +72,7 @@ class WorkerOptions:
         cloud: whose machine this is: heed its notices, protect it while it is busy, end it when it is idle.
         idle_s: end the machine after so long without a shard; never by default.
         metrics_port: serve `/metrics` there.
+        bounds: what one shard may use of the machine.
     """
 
     works: Sequence[Work] = ("collect", "grade")
@@ -88,6 +90,7 @@ class WorkerOptions:
     idle_s: float | None = None
     metrics_port: int | None = None
     metrics_address: str = "127.0.0.1"
+    bounds: ShardBounds = field(default_factory=ShardBounds)
 
     def queues(self) -> list[str]:
         """The queues that it serves: of this version only, so that no other version's message is taken."""
@@ -104,6 +107,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         BrokerError: the broker is unreachable or unfit.
     """
     broker_url, store_uri = _required(options, settings)
+    options.bounds.check()
     for warning in check_broker(broker_url).warnings:
         log.warning("broker", warning=warning)
     os.umask(0o077)
@@ -182,6 +186,7 @@ def _host(
         limiter=FleetLimiter(connect(broker_url, answer_s=LIMIT_ANSWER_S)),
         spend=lambda run_id: FleetSpend(client, run_id),
         tokens=TokenSlots(client),
+        bounds=options.bounds,
         counts=_counts(options),
     )
     keeper = _keeper(options, host)

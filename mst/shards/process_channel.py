@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -120,10 +120,17 @@ def sweep_leftovers(mark: str) -> None:
 class ProcessChannel:
     """Workers as child processes on this machine; files are linked rather than copied where the disk allows it."""
 
-    def __init__(self, scratch: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        started: Callable[[int], None] = lambda _pid: None,
+    ) -> None:
         self.machine = socket.gethostname()
         self._scratch = scratch
         self._environment = dict(environment or {})
+        self._started = started
         self._results = scratch / "results"
 
     def start(self, argv: Sequence[str], *, bundle: Path, results: Path) -> ChildProcess:
@@ -141,6 +148,7 @@ class ProcessChannel:
                 env={**inherited, **self._environment, MARK: mark},
                 start_new_session=True,
             )
+            self._started(process.pid)
         except OSError as error:
             raise RunnerError(f"no shard worker could be started: {error}") from error
         return ChildProcess(process, mark)
