@@ -81,11 +81,14 @@ async def run_child(
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     watch = _Watch(loop, output_bytes)
-    transport = await _start(watch, argv, cwd=cwd, env={MARK: mark, **env}, stdin=stdin, pass_fds=pass_fds)
+    begun = _start(watch, argv, cwd=cwd, env={MARK: mark, **env}, stdin=stdin, pass_fds=pass_fds)
+    transport, interrupted = await _started(asyncio.ensure_future(begun))
     pid = transport.get_pid()
     leftovers: tuple[str, ...] = ()
     end = _End()
     try:
+        if interrupted is not None:
+            raise interrupted
         if on_start is not None:
             on_start(pid)
         _feed(transport, stdin)
@@ -144,6 +147,25 @@ class _Watch(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+async def _started(
+    starting: asyncio.Future[asyncio.SubprocessTransport],
+) -> tuple[asyncio.SubprocessTransport, asyncio.CancelledError | None]:
+    """The started program, and the cancellation that came meanwhile.
+
+    A start that is cancelled half-way kills the program alone, not what it has started by then, and waits for pipes
+    which those hold open. So it is let through, which takes no longer than the start of a process.
+    """
+    interrupted: asyncio.CancelledError | None = None
+    while not starting.done():
+        try:
+            await asyncio.wait({starting})
+        except asyncio.CancelledError as error:
+            interrupted = error
+    if interrupted is not None and starting.exception() is not None:
+        raise interrupted
+    return starting.result(), interrupted
 
 
 async def _start(
