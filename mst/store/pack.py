@@ -6,7 +6,6 @@ request is in memory.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -74,23 +73,24 @@ class Packer:
             ValueError: the path is not plain and relative, or not Unicode.
         """
         # A name that no reader accepts is never written.
-        line_of = functools.partial(_line, json.dumps(check_path(path), ensure_ascii=False).encode())
+        quoted = json.dumps(check_path(path), ensure_ascii=False).encode()
         known = self._offsets.get(sha256)
         full = None
         if self._lines and (self._over(len(data) if known is None else 0) or len(self._lines) >= PACK_FILES):
             full = self.finish()
             known = None
         if known is None:
-            known = self._offsets[sha256] = len(self._data)
-            self._data += data
-        self._lines.append((known, path, line_of(len(data), sha256, known, executable)))
+            known = self._offsets[sha256] = self._size
+            self._chunks.append(data)
+            self._size += len(data)
+        self._lines.append((known, path, _line(quoted, len(data), sha256, known, executable)))
         return full
 
     def finish(self) -> Packed | None:
         """What is in so far as a pack, None when that is nothing; the next pack begins."""
         if not self._lines:
             return None
-        data = bytes(self._data)
+        data = b"".join(self._chunks)
         self._lines.sort()
         paths = [path for _, path, _ in self._lines]
         index = PackIndex(hashlib.sha256(data).hexdigest(), len(data))
@@ -102,12 +102,13 @@ class Packer:
         return Packed(data, found, pack)
 
     def _begin(self) -> None:
-        self._data = bytearray()
+        self._chunks: list[bytes] = []
+        self._size = 0
         self._offsets: dict[str, int] = {}
         self._lines: list[tuple[int, str, bytes]] = []
 
     def _over(self, more_bytes: int) -> bool:
-        return len(self._data) + more_bytes > self._sizes[self._done >= EARLY_PACKS]
+        return self._size + more_bytes > self._sizes[self._done >= EARLY_PACKS]
 
 
 class PackIndex:
