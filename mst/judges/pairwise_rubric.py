@@ -30,7 +30,7 @@ class Dimensions(Options):
 
     @field_validator("dimensions", mode="before")
     @classmethod
-    def _bare_names(cls, value: Any) -> Any:
+    def _named_dimensions(cls, value: Any) -> Any:
         return dict.fromkeys(value, "") if isinstance(value, list) else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -131,8 +132,9 @@ def open_models(spec: GraderSpec, options: ModelOptions) -> Models:
         raise ConfigError(f"{spec.name or spec.type}: {error}") from error
 
 
+@lru_cache(maxsize=64)
 def schema_of(kind: type[Model]) -> dict[str, Any]:
-    """The JSON Schema of an answer, without titles that only cost tokens."""
+    """The JSON Schema of an answer, without titles that only cost tokens. The same object each time."""
     return dict(_bare(kind.model_json_schema(by_alias=False)))
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-
 from mst.report.words import warnings
 from mst.runs.locate import regrades_of
 from mst.testing.stored_run import collect_run, grade_here, write_echo_eval
