@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """For a benchmark's record."""
-        return asdict(self)
+        return {**vars(self), "faults": dict(self.faults), "coordinators": dict(self.coordinators)}
 
 
 class Chaos:
