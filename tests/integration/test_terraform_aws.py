@@ -38,7 +38,7 @@ def terraform(tmp_path_factory):
     if not any(MIRROR.glob("*/hashicorp/aws")):
         missing(f"the AWS provider is not in {MIRROR}")
     folder = tmp_path_factory.mktemp("terraform")
-    shutil.copytree(ROOT, folder / "infra", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
+    shutil.copytree(ROOT.parent, folder / "infra", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
     config = folder / "terraformrc"
     config.write_text(f'provider_installation {{\n  filesystem_mirror {{ path = "{MIRROR}" }}\n}}\n')
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TF_"))}
@@ -47,7 +47,7 @@ def terraform(tmp_path_factory):
     def run(place, *arguments, timeout=280, **more):
         return subprocess.run(
             [program, *arguments],
-            cwd=folder / "infra" / place,
+            cwd=folder / "infra" / "terraform" / place,
             env=environ | more,
             check=False,
             capture_output=True,
@@ -55,7 +55,7 @@ def terraform(tmp_path_factory):
             timeout=timeout,
         )
 
-    run.folder = folder / "infra"
+    run.folder = folder / "infra" / "terraform"
     return run
 
 
@@ -191,7 +191,7 @@ def look_at_bucket():
     blocked = s3.get_public_access_block(Bucket="mst-test-results")["PublicAccessBlockConfiguration"]
     assert all(blocked.values())
     policy = json.loads(s3.get_bucket_policy(Bucket="mst-test-results")["Policy"])
-    assert {one["Sid"] for one in policy["Statement"]} == {"TlsOnly", "ManifestsAreCreatedOnce"}
+    assert {one["Sid"] for one in policy["Statement"]} == {"TlsOnly", "WhatIsCreatedOnce", "WhatNobodyRemoves"}
 
 
 @pytest.mark.slow

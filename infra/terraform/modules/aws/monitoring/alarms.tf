@@ -19,7 +19,7 @@ locals {
     }
   }
   broker_alarms = {
-    memory      = { metric = "DatabaseMemoryUsagePercentage", threshold = var.alarms.broker_memory_pct, description = "The broker fills up, and will refuse work: see 'Full disk or broker'" }
+    memory      = { metric = "DatabaseMemoryUsagePercentage", threshold = var.alarms.broker_memory_pct, description = "The broker fills up, and will refuse work: see 'Full disk'" }
     evictions   = { metric = "Evictions", threshold = 0, description = "The broker drops keys: its policy is not noeviction" }
     cpu         = { metric = "EngineCPUUtilization", threshold = 80, description = "The broker is too small for so many workers" }
     connections = { metric = "CurrConnections", threshold = 50000, description = "Too many connections to the broker" }

@@ -11,10 +11,17 @@ locals {
     account_id = data.aws_caller_identity.this.account_id
     region     = data.aws_region.this.name
   }
-  worker_policies = {
-    store = templatefile("${path.module}/policies/store.json.tftpl", {
-      bucket_arn = var.store.arn, prefix = var.store.prefix, kms_key_arn = var.store.kms_key_arn
-    })
+  store_policies = merge(
+    {
+      store = templatefile("${path.module}/../../../../policies/s3-worker.json.tftpl", {
+        bucket_arn = var.store.arn, prefix = var.store.prefix
+      })
+    },
+    var.store.kms_key_arn == null ? {} : {
+      store-key = templatefile("${path.module}/policies/store-key.json.tftpl", { kms_key_arn = var.store.kms_key_arn })
+    },
+  )
+  worker_policies = merge(local.store_policies, {
     secrets = templatefile("${path.module}/policies/secrets.json.tftpl", {
       secret_arns = [var.secrets.fleet_key, var.secrets.signers, var.secrets.broker_url]
       kms_key_arn = var.secrets.kms_key_arn
@@ -22,7 +29,7 @@ locals {
     own-machine = templatefile("${path.module}/policies/own-machine.json.tftpl", merge(local.here, { group = local.group_name }))
     logs        = templatefile("${path.module}/policies/logs.json.tftpl", { log_group_arn = aws_cloudwatch_log_group.this.arn })
     image       = templatefile("${path.module}/policies/image.json.tftpl", local.here)
-  }
+  })
 }
 
 resource "aws_iam_role" "worker" {

@@ -1,15 +1,14 @@
 # One small machine that is always there: it publishes the scaling signal (somebody must while there are no workers),
 # sends lost shards again, and is the way in for a laptop (a session that forwards the broker's port).
 locals {
-  scaler_policies = {
+  scaler_policies = merge(local.store_policies, {
     secrets = templatefile("${path.module}/policies/secrets.json.tftpl", {
       secret_arns = [var.secrets.broker_url], kms_key_arn = var.secrets.kms_key_arn
     })
-    store   = local.worker_policies.store
     metrics = templatefile("${path.module}/policies/metrics.json.tftpl", { namespace = local.namespace })
     logs    = local.worker_policies.logs
     image   = local.worker_policies.image
-  }
+  })
   queues = [
     for work in var.fleet.works :
     join(".", compact(["mst", work, var.fleet.class, var.fleet.version]))

@@ -4,7 +4,7 @@ locals {
   pool     = "metric.labels.pool = \"${var.name}\" AND resource.type = \"generic_task\""
   alarms = {
     stuck  = { filter = "metric.type = \"custom.googleapis.com/mst/oldest_wait_seconds\" AND ${local.pool}", above = var.alarms.oldest_wait_minutes * 60, text = "Shards wait too long: see 'Stuck run'" }
-    memory = { filter = "metric.type = \"redis.googleapis.com/stats/memory/usage_ratio\" AND resource.type = \"redis_instance\"", above = var.alarms.broker_memory_pct / 100, text = "The broker fills up: see 'Full disk or broker'" }
+    memory = { filter = "metric.type = \"redis.googleapis.com/stats/memory/usage_ratio\" AND resource.type = \"redis_instance\"", above = var.alarms.broker_memory_pct / 100, text = "The broker fills up: see 'Full disk'" }
   }
 }
 
