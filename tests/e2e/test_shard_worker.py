@@ -1,6 +1,6 @@
 """The shard worker's process: quick to start, and gone when its work is done, whatever its supervisor is at."""
 
-import os
+import itertools
 import resource
 import subprocess
 import sys
@@ -14,6 +14,8 @@ from mst.testing.stored_run import collect_run, write_echo_eval
 
 START_CPU_S = 0.35
 GRADING_CPU_S = 0.15
+PYDANTIC_CPU_S = 0.1
+"""Importing pydantic on a machine that is otherwise idle."""
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +61,26 @@ def test_it_ends_by_itself_after_done_although_nobody_closes_its_stdin(bundle, t
     assert len(list((tmp_path / "results" / "units").iterdir())) == 2
 
 
-def test_starting_and_grading_one_case_is_cheap(bundle, tmp_path):
-    def cpu_s(number):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        with grade_shard(bundle, tmp_path / str(number)) as process:
-            process.communicate()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+def cpu_s(work):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
-    limit = (START_CPU_S + GRADING_CPU_S) * (2 if os.environ.get("PYTEST_XDIST_WORKER") else 1)
-    assert min(cpu_s(number) for number in range(3)) <= limit
+
+def test_starting_and_grading_one_case_is_cheap(bundle, tmp_path):
+    def grade_one():
+        with grade_shard(bundle, tmp_path / str(next(numbers))) as process:
+            process.communicate()
+
+    def load_pydantic():
+        subprocess.run([sys.executable, "-c", "import pydantic; pydantic.BaseModel"], check=True)
+
+    numbers = itertools.count()
+    limit = START_CPU_S + GRADING_CPU_S
+    # on a busy machine the same work takes more CPU time: then as much more as a known piece of work
+    busy = max(1.0, min(cpu_s(load_pydantic) for _ in range(5)) / PYDANTIC_CPU_S)
+    assert min(cpu_s(grade_one) for _ in range(5)) <= limit * busy
 
 
 def test_a_worker_that_grades_loads_nothing_that_collects():
