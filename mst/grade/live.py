@@ -48,7 +48,6 @@ class Live(GradingSource):
         redactor: takes the secrets out of everything that graders say.
         earlier: finds an earlier grading of a unit, whose verdicts are kept where bytes and grader are the same.
         memory_bytes: address space of a case's checks.
-        share: of the config's rate limits that belongs to this process.
         limits: who gives turns to calls of models; limits of this process alone unless given.
     """
 
@@ -62,7 +61,6 @@ class Live(GradingSource):
         redactor: Redactor,
         earlier: Earlier = no_earlier,
         memory_bytes: int = MEMORY_BYTES,
-        share: float = 1.0,
         limits: Limits | None = None,
     ) -> None:
         self._caller = Caller(
@@ -72,7 +70,7 @@ class Live(GradingSource):
             redactor=redactor,
             timeout_s=plan.stage_timeouts.score_s,
             pricing=plan.pricing,
-            limits=limits or Limits(plan.rate_limits.get("providers"), share=share),
+            limits=limits or Limits(plan.rate_limits.get("providers")),
         )
         self._plan = plan
         self._sandboxes: dict[str, Sandbox | None] = {}

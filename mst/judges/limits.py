@@ -110,26 +110,19 @@ class Limits:
 
     Args:
         rates: `rate_limits.providers` of the eval config.
-        share: of every rate that belongs to this process, when several work on one grading.
     """
 
-    def __init__(self, rates: Mapping[str, Mapping[str, Any]] | None = None, *, share: float = 1.0) -> None:
+    def __init__(self, rates: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self._rates = rates or {}
-        self._share = share
         self._made: dict[str, Limiter] = {}
 
     def named(self, name: str) -> Limiter:
         """The limiter of a provider; one without limits when the config says nothing of it."""
         if name not in self._made:
             rate = self._rates.get(name, {})
-            concurrent = rate.get("concurrent")
             self._made[name] = Limiter(
-                concurrent=max(1, math.floor(concurrent * self._share)) if concurrent else None,
-                per_minute=_part(rate.get("per_minute"), self._share),
-                tokens_per_minute=_part(rate.get("tokens_per_minute"), self._share),
+                concurrent=rate.get("concurrent"),
+                per_minute=rate.get("per_minute"),
+                tokens_per_minute=rate.get("tokens_per_minute"),
             )
         return self._made[name]
-
-
-def _part(rate: float | None, share: float) -> float | None:
-    return rate * share if rate else None

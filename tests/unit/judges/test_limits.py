@@ -91,11 +91,9 @@ def test_a_call_that_fails_gives_its_place_back():
     assert asyncio.run(failing())
 
 
-def test_a_share_of_the_limits_belongs_to_one_process():
-    whole, half = Limits({"openai": {"concurrent": 5, "per_minute": 100}}), None
-    half = Limits({"openai": {"concurrent": 5, "per_minute": 100}}, share=0.5)
-    assert whole.named("openai") is whole.named("openai")
-    assert whole.named("openai")._calls.per_minute == 100
-    assert half.named("openai")._calls.per_minute == 50
-    assert half.named("openai")._room._value == 2
-    assert half.named("other")._calls is None
+def test_limiters_are_made_once_by_name_and_without_limits_when_nothing_is_said():
+    limits = Limits({"openai": {"concurrent": 5, "per_minute": 100}})
+    assert limits.named("openai") is limits.named("openai")
+    assert limits.named("openai")._calls.per_minute == 100
+    assert limits.named("openai")._room._value == 5
+    assert limits.named("other")._calls is None
