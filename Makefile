@@ -63,6 +63,7 @@ bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other h
 	$(BIN)/python benchmarks/overhead.py --peers $(BENCH)/bin/python
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/shard_latency.py
+	$(BIN)/python benchmarks/store.py
 
 clean:  ## delete what these commands made; results of evals stay
 	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

