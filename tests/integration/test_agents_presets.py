@@ -21,7 +21,7 @@ from mst.testing.client import descendants, wait_for_no_more_than
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.timeout(600)]
 
-KEY = "sk-real-key-0123456789abcdef"
+KEY = "the-real-key-0123456789abcdef"
 NPM = ["@anthropic-ai/claude-code@2.1.197", "@openai/codex@0.171.0"]
 PIP = ["mini-swe-agent==2.4.6"]
 CACHE = Path(os.environ.get("MST_TEST_CACHE") or Path.home() / ".cache" / "mst-tests") / "agents"
