@@ -21,7 +21,8 @@ ifneq ($(shell cat $(VENV)/.place 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/.place
 endif
 
-PYTEST = $(BIN)/python -m pytest
+# A file stays on one test process, so that its servers start once.
+PYTEST = $(BIN)/python -m pytest --dist loadfile
 PARALLEL ?= 2
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --quiet --upgrade
