@@ -73,9 +73,7 @@ class Group:
     def kill(self) -> None:
         """End every process in it."""
         for folder in self.folders:
-            for pid in _pids(folder):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            _end(folder)
 
     def remove(self) -> None:
         """End what is in it and remove it; silent when it is gone. Blocks until the kernel let the last process go."""
@@ -115,15 +113,34 @@ class Group:
 
 @cache
 def find_place() -> Place | None:
-    """Where this process can make groups with limits, or None. Tried by making one."""
+    """Where this process can make groups with limits, or None. Tried by making one.
+
+    Groups of processes that were killed, and so could not remove theirs, are removed with what is still in them.
+    """
     place = place_in(Path("/proc/self"), Path("/sys/fs/cgroup"))
     if place is None:
         return None
+    reap(place)
     try:
         Group(place, Limits(memory_bytes=1024**3, pids=64)).remove()
     except InfrastructureError:
         return None
     return place
+
+
+def reap(place: Place) -> list[str]:
+    """Remove groups whose maker is gone; returns their names, sorted. What cannot be removed stays. Idempotent."""
+    gone = set()
+    for base in set(place.folders.values()):
+        for folder in base.glob(f"{PREFIX}*-*"):
+            maker = folder.name.removeprefix(PREFIX).split("-")[0]
+            if not maker.isdigit() or Path(f"/proc/{maker}").exists():
+                continue
+            _end(folder)
+            with suppress(OSError):
+                folder.rmdir()
+                gone.add(folder.name)
+    return sorted(gone)
 
 
 def place_in(proc: Path, mounted: Path) -> Place | None:
@@ -198,6 +215,12 @@ def _field(path: Path, name: str) -> int:
     except OSError:
         return 0
     return next((int(value) for key, _, value in (line.partition(" ") for line in lines) if key == name), 0)
+
+
+def _end(folder: Path) -> None:
+    for pid in _pids(folder):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _pids(folder: Path) -> list[int]:

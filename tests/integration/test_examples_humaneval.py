@@ -52,7 +52,9 @@ def test_a_wrong_solution_and_one_that_leaves_early_do_not_pass(example):
     cases = [json.loads(line) for line in (example / "humaneval.jsonl").read_text().splitlines()[:3]]
     cases[0]["expected"]["answer"] = cases[0]["input"] + "    return None\n"
     cases[1]["expected"]["answer"] = "import os\nos._exit(0)\n" + cases[1]["expected"]["answer"]
-    escape = "import os\nassert os.getcwd() == '/workspace' and os.getuid() == 1000 and not os.path.exists('/etc/shadow')\n"
+    escape = (
+        "import os\nassert os.getcwd() == '/workspace' and os.getuid() == 1000 and not os.path.exists('/etc/shadow')\n"
+    )
     cases[2]["expected"]["answer"] = escape + cases[2]["expected"]["answer"]
     (example / "humaneval.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
     argv = ["validate", "eval.yaml", "--oracle", "--json", "--secrets-file", "secrets.env"]

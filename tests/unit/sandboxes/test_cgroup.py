@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 
 from mst.errors import InfrastructureError
-from mst.sandboxes.cgroup import Group, Limits, Place, find_place, place_in
+from mst.sandboxes.cgroup import Group, Limits, Place, find_place, place_in, reap
 
 
 def tree(root, files):
@@ -74,3 +75,14 @@ def test_a_real_group_ends_what_is_in_it_and_goes():
     assert not any(folder.exists() for folder in group.folders)
     assert group.reached() == {}
     group.remove()
+
+
+def test_groups_of_processes_that_are_gone_are_removed_and_no_others(tmp_path):
+    mine, other = tmp_path / f"mst-{os.getpid()}-aa", tmp_path / "mst-not-a-number"
+    lost = tmp_path / "mst-999999999-bb"
+    for folder in (mine, other, lost):
+        folder.mkdir()
+    place = Place(2, {"memory": tmp_path, "pids": tmp_path})
+    assert reap(place) == [lost.name]
+    assert reap(place) == []
+    assert {entry.name for entry in tmp_path.iterdir()} == {mine.name, other.name}
