@@ -34,12 +34,19 @@ def example(tmp_path):
     return folder
 
 
+def command(example, argv):
+    """`mst` of this checkout, wherever it is started."""
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLE.parents[1])}
+    argv = [sys.executable, "-m", "mst", *argv]
+    return subprocess.run(argv, cwd=example, env=environment, capture_output=True, check=False)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BOUND_S)
 def test_every_reference_solution_passes_and_an_empty_answer_passes_none(example):
     argv = ["validate", "eval.yaml", "--oracle", "--noop", "--json", "--secrets-file", "secrets.env"]
     started = time.monotonic()
-    ended = subprocess.run([sys.executable, "-m", "mst", *argv], cwd=example, capture_output=True, check=False)
+    ended = command(example, argv)
     assert ended.returncode == 0, ended.stderr.decode()
     assert time.monotonic() - started < BOUND_S
     checks = json.loads(ended.stdout)["checks"]
@@ -58,7 +65,7 @@ def test_a_wrong_solution_and_one_that_leaves_early_do_not_pass(example):
     cases[2]["expected"]["answer"] = escape + cases[2]["expected"]["answer"]
     (example / "humaneval.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
     argv = ["validate", "eval.yaml", "--oracle", "--json", "--secrets-file", "secrets.env"]
-    ended = subprocess.run([sys.executable, "-m", "mst", *argv], cwd=example, capture_output=True, check=False)
+    ended = command(example, argv)
     assert ended.returncode == 1, ended.stderr.decode()
     verdicts = [check["verdict"] for check in json.loads(ended.stdout)["checks"]["oracle"]]
     assert verdicts == ["FAILED", "FAILED", "1.0"]
