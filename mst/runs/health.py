@@ -115,7 +115,7 @@ class Health:
             calls = preference.pairs or []
             found.calls += len(calls)
             found.errors += sum(call.error is not None for call in calls)
-            found.records.update(_records(calls))
+            found.records.update(slot_records(calls))
             longer = _longer(calls, comparison.key.candidate, self._baseline, lengths)
             if preference.preference in ("candidate", "baseline") and longer is not None:
                 found.longer += preference.preference == longer
@@ -129,7 +129,7 @@ class Health:
         return found
 
 
-def _records(calls: Sequence[PairCall]) -> Iterator[tuple[Slot, Slot]]:
+def slot_records(calls: Sequence[PairCall]) -> Iterator[tuple[Slot, Slot]]:
     """Pairs that were asked in both orders, as slots: (baseline first, candidate first)."""
     slots: dict[tuple[int, int, int], dict[str, Slot]] = {}
     for call in calls:

@@ -83,8 +83,8 @@ def push_folder(store: Store, folder: RunFolder, *, repair: bool = False) -> Run
     found: FoundManifest | None = None
     if run.graded_from is not None and source.path != folder.path:
         keys = RunKeys(run.eval_name, run.graded_from)
-        found = read_run(store, keys)
-        if found is None or repair:
+        found = None if repair else read_run(store, keys)
+        if found is None:
             push_folder(store, source, repair=repair)
             found = read_run(store, keys)
     return push_run(

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from mst.model.base import digest
-from mst.model.case import EvalPlan, Variant
+from mst.model.case import Variant
 from mst.model.run import (
     ErrorPolicy,
     Pairwise,
     PairwiseSummary,
     Phases,
     PreviousRun,
-    Rate,
     RunRecord,
     SummaryMetrics,
     SummaryRecord,
@@ -24,14 +23,24 @@ from mst.model.run import (
     VariantSummary,
     VerdictRecord,
 )
+from mst.runs.metrics import cost_usd
+from mst.runs.numbers import (
+    enough,
+    groups,
+    held_out,
+    metric_differences,
+    position,
+    rate_record,
+    regression_tests,
+    repeats,
+)
 from mst.runs.outcome import Fate
 from mst.runs.results import add_usage
-from mst.runs.totals import PairwiseTotals, Totals, VariantTotals, cost_usd
+from mst.runs.totals import PairwiseTotals, Totals, VariantTotals
 from mst.stats.bounds import error_bounds
 from mst.stats.cases import CandidateData, TrialCounts
-from mst.stats.compare import Comparison
 from mst.stats.decision import Verdict, decide
-from mst.stats.intervals import Interval, pass_rate, wilson
+from mst.stats.intervals import pass_rate, wilson
 from mst.stats.special import coin_two_sided_p
 
 BUILT_IN_METRICS = (
@@ -119,8 +128,10 @@ def _variant(totals: Totals, found: VariantTotals, families: Sequence[str | None
         metrics=metrics,
         counts=found.counts(),
         pass_rate=estimate.rate,
-        pass_rate_interval=_rate(estimate.interval),
+        pass_rate_interval=rate_record(estimate.interval),
         case_pass_rate=metrics["passed_rate"],
+        repeats=repeats(totals, found.name),
+        groups=groups(totals, found.name),
         evidence=found.evidence,
         unavailable_metrics=[name for name, value in metrics.items() if value is None] or None,
         cost_source=_cost_source(found),
@@ -180,9 +191,10 @@ def _pairwise_summary(found: PairwiseTotals) -> PairwiseSummary:
         skipped=found.skipped,
         errors=found.errors,
         candidate_win_rate=(found.candidate_wins + found.ties / 2) / found.compared if found.compared else None,
-        decisive_interval=_rate(wilson(found.candidate_wins, decisive)),
+        decisive_interval=rate_record(wilson(found.candidate_wins, decisive)),
         sign_test_p=coin_two_sided_p(found.candidate_wins, decisive) if decisive else None,
         consistency=found.consistent / found.both_orders if found.both_orders else None,
+        position=position(found),
         usage=found.usage,
     )
 
@@ -253,7 +265,7 @@ def _verdicts(totals: Totals) -> list[VerdictRecord]:
         )
         for name in candidates
     ]
-    return [_verdict(plan, verdict) for verdict in decide(data)]
+    return [_verdict(totals, verdict) for verdict in decide(data)]
 
 
 def _unused(variant: Variant, found: VariantTotals) -> str | None:
@@ -261,11 +273,11 @@ def _unused(variant: Variant, found: VariantTotals) -> str | None:
     return f"never used {', '.join(unused)}" if unused else None
 
 
-def _verdict(plan: EvalPlan, verdict: Verdict) -> VerdictRecord:
+def _verdict(totals: Totals, verdict: Verdict) -> VerdictRecord:
     comparison = verdict.comparison
     return VerdictRecord(
         candidate=verdict.variant,
-        baseline=plan.baseline,
+        baseline=totals.plan.baseline,
         verdict=verdict.word,
         reason=verdict.reason or None,
         test=comparison.test,
@@ -275,7 +287,7 @@ def _verdict(plan: EvalPlan, verdict: Verdict) -> VerdictRecord:
         p_worse=comparison.p_worse,
         level=comparison.interval.level,
         difference=comparison.difference,
-        interval=_rate(comparison.interval),
+        interval=rate_record(comparison.interval),
         cases_compared=comparison.n_cases,
         cases_unmatched=comparison.unmatched,
         errored=comparison.baseline.errored + comparison.candidate.errored,
@@ -284,20 +296,12 @@ def _verdict(plan: EvalPlan, verdict: Verdict) -> VerdictRecord:
         flips_down=list(comparison.cases_down),
         regressions=[check.case_id for check in verdict.regressions if check.flipped],
         regressions_shown=[check.case_id for check in verdict.regressions if check.broken],
-        held_out=_held_out(verdict.held_out),
+        regression_tests=regression_tests(verdict),
+        held_out=held_out(verdict.held_out),
+        enough=enough(verdict),
+        metric_differences=metric_differences(totals, verdict.variant),
         notes=_notes(verdict),
     )
-
-
-def _held_out(comparison: Comparison | None) -> dict[str, Any] | None:
-    if comparison is None:
-        return None
-    return {
-        "cases": comparison.n_cases,
-        "difference": comparison.difference,
-        "flipsUp": list(comparison.cases_up),
-        "flipsDown": list(comparison.cases_down),
-    }
 
 
 def _notes(verdict: Verdict) -> list[str]:
@@ -313,12 +317,6 @@ def _notes(verdict: Verdict) -> list[str]:
     if verdict.comparison.approximate:
         notes.append("p is approximate")
     return notes
-
-
-def _rate(interval: Interval) -> Rate | None:
-    if interval.low is None or interval.high is None:
-        return None
-    return Rate(lower=interval.low, upper=interval.high)
 
 
 def _error_policy(totals: Totals) -> dict[str, ErrorPolicy]:

@@ -11,31 +11,14 @@ from mst.model.run import CaseResult, Counts
 from mst.model.score import ComparisonGrading, GraderScore, Preference
 from mst.model.transcript import Evidence, Usage
 from mst.runs.grading import GradedCase, GradedTrial
-from mst.runs.health import Health
+from mst.runs.health import Health, slot_records
+from mst.runs.metrics import Mean, MetricDifferences, case_means, trial_metrics
 from mst.runs.outcome import Fate, outcome_of
 from mst.runs.results import add_usage
 from mst.stats.cases import CaseData, TrialCounts
+from mst.stats.preferences import Slot
 
 WEAKEST: tuple[Evidence, ...] = ("none", "observed", "structured")
-
-
-@dataclass
-class Mean:
-    """A mean over known values."""
-
-    total: float = 0.0
-    count: int = 0
-
-    def add(self, value: float | None) -> None:
-        """Count a value; an unknown one is left out, never taken as zero."""
-        if value is not None:
-            self.total += value
-            self.count += 1
-
-    @property
-    def value(self) -> float | None:
-        """None when nothing is known."""
-        return self.total / self.count if self.count else None
 
 
 @dataclass
@@ -80,14 +63,16 @@ class VariantTotals:
         self.planned += 1
         self.fates[outcome.fate] += 1
         self.passed += outcome.passed is True
+        for name, value in trial_metrics(trial):
+            self.mean(name).add(value)
         if record is None:
             return
         self.collected += not record.infrastructure_error
         self._add_transcript(trial)
         if trial.grading is not None:
             self.grading_errors += bool(trial.grading.errors)
-            for name, score in trial.grading.scores.items():
-                self._add_score(name, score)
+            for score in trial.grading.scores.values():
+                self._add_checks(score)
 
     def _add_transcript(self, trial: GradedTrial) -> None:
         assert trial.subject is not None
@@ -99,32 +84,17 @@ class VariantTotals:
         self.tool_calls += len(calls)
         self.used.update(event.name for event in events if event.kind in ("tool_call", "skill"))
         self.used.update(event.server for event in calls if event.server)
-        self.mean("tool_count_mean").add(len(calls))
-        self.mean("mcp_call_count_mean").add(sum(event.source == "mcp" for event in calls))
-        self.mean("builtin_event_count_mean").add(sum(event.source == "builtin" for event in events))
-        for search in (event for event in events if event.kind == "tool_search"):
-            self.mean("tool_search_hit_rate").add(float(bool(search.results)))
-        self.mean("duration_s_mean").add(record.duration_ms / 1000)
-        usage = record.client_usage
-        self.mean("input_tokens_mean").add(usage.input_tokens if usage else None)
-        self.mean("output_tokens_mean").add(usage.output_tokens if usage else None)
-        self.mean("cost_usd_mean").add(cost_usd(usage))
         found = record.transcript_evidence or "none"
         if self.evidence is None or WEAKEST.index(found) < WEAKEST.index(self.evidence):
             self.evidence = found
 
-    def _add_score(self, name: str, score: GraderScore) -> None:
+    def _add_checks(self, score: GraderScore) -> None:
         if not score.is_verdict or score.skipped:
             return
-        if name.startswith("judge."):
-            self.mean("judge_pass_rate").add(float(score.passed))
-            self.mean("judge_score").add(score.score)
         for check in score.checks or []:
             counts = self.checks.setdefault(check.name, Counter())
             counts["passed"] += check.passed
             counts["total"] += 1
-        for metric, value in (score.metrics or {}).items():
-            self.mean(metric).add(value)
 
     def counts(self) -> Counts:
         """The honest denominator."""
@@ -136,13 +106,6 @@ class VariantTotals:
             ungraded=self.fates[Fate.UNGRADED],
             grading_errors=self.grading_errors,
         )
-
-
-def cost_usd(usage: Usage | None) -> float | None:
-    """What was paid as far as anybody knows: the provider's word before our estimate."""
-    if usage is None:
-        return None
-    return usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd
 
 
 @dataclass
@@ -157,10 +120,12 @@ class PairwiseTotals:
     consistent: int = 0
     both_orders: int = 0
     usage: Usage | None = None
+    slots: Counter[tuple[Slot, Slot]] = field(default_factory=Counter)
 
     def add(self, found: Preference) -> None:
         """Count one case's preference."""
         self.usage = add_usage([self.usage, found.usage])
+        self.slots.update(slot_records(found.pairs or []))
         if found.error is not None:
             self.errors += 1
         elif found.skipped:
@@ -189,6 +154,11 @@ class CaseCounts:
     regression: bool
     by_variant: dict[str, TrialCounts]
 
+    @property
+    def group(self) -> str:
+        """The group that it is reported in: `held-out` before `regression`, else `capability`."""
+        return "held-out" if self.held_out else "regression" if self.regression else "capability"
+
 
 class Totals:
     """Everything that the summary needs, gathered in one pass over a run's cases."""
@@ -200,6 +170,8 @@ class Totals:
         self.cases: list[CaseCounts] = []
         self.grader_errors: Counter[str] = Counter()
         self.health = Health(plan)
+        self.differences = {name: MetricDifferences() for name in variants if name != plan.baseline}
+        self.group_cases: dict[tuple[str, str], Counter[bool | None]] = {}
 
     def add(self, graded: GradedCase, results: Sequence[CaseResult]) -> None:
         """Count one case: its trials, its results by variant, its comparisons."""
@@ -212,7 +184,19 @@ class Totals:
             self.variants[result.variant].add_case(result)
         for comparison in graded.comparisons:
             self._add_comparison(comparison)
-        self.cases.append(_case_counts(graded.case, graded.trials))
+        counts = _case_counts(graded.case, graded.trials)
+        self.cases.append(counts)
+        for result in results:
+            self.group_cases.setdefault((result.variant, counts.group), Counter())[result.passed] += 1
+        if not counts.held_out:
+            self._add_differences(graded)
+
+    def _add_differences(self, graded: GradedCase) -> None:
+        if self.plan.baseline not in self.variants or not self.differences:
+            return
+        means = case_means(graded.trials)
+        for name, found in self.differences.items():
+            found.add(means.get(self.plan.baseline, {}), means.get(name, {}), graded.case.family)
 
     def _add_comparison(self, comparison: ComparisonGrading) -> None:
         self.grader_errors.update(comparison.errors.keys())
