@@ -12,7 +12,7 @@ import click
 def command(address: str, port: int, url_prefix: str | None) -> None:
     """Watch the fleet in a browser: tasks by run, shard and attempt. Read-only, from events alone.
 
-    Reads MST_BROKER_URL, and FLOWER_BASIC_AUTH (USER:PASSWORD), which is required off loopback.
+    Reads MST_BROKER_URL, and MST_FLOWER_BASIC_AUTH (USER:PASSWORD), which is required off loopback.
     """
     import os
 

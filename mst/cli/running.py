@@ -162,7 +162,7 @@ def _run(
         run = _collected(folder, run, resolved)
         if asked.no_grade or cancel.is_set():
             return _end_ungraded(folder, run, interrupted=cancel.is_set())
-        graded = _grade(resolved, folder, run, grading, cancel)
+        graded = _grade(asked, resolved, folder, run, grading, cancel)
     return finish(
         folder, fail_on=asked.fail_on, as_json=asked.as_json, interrupted=cancel.is_set(), refused=graded.refused
     )
@@ -233,11 +233,13 @@ def _collect(
 
             collect_here(replace(request, on_trial=told), cancel)
             return
-        with closing(open_runner(place.kind, place.options, _context(folder, run, "collect"), "collect")) as runner:
+        with closing(
+            open_runner(place.kind, place.options, _context(asked, folder, run, "collect"), "collect")
+        ) as runner:
             collect_in_shards(request, runner, place.shards, progress, cancel)
 
 
-def _context(folder: RunFolder, run: RunRecord, work: Work) -> RunnerContext:
+def _context(asked: Asked, folder: RunFolder, run: RunRecord, work: Work) -> RunnerContext:
     return RunnerContext(
         run_id=run.run_id,
         eval_name=run.eval_name,
@@ -245,6 +247,7 @@ def _context(folder: RunFolder, run: RunRecord, work: Work) -> RunnerContext:
         scratch=folder.work,
         results_root=folder.path.parent.parent.parent,
         environment=dict(os.environ),
+        secrets_file=asked.secrets_file,
     )
 
 
@@ -274,7 +277,9 @@ def _end_ungraded(folder: RunFolder, run: RunRecord, *, interrupted: bool) -> in
     return 130 if interrupted else 0
 
 
-def _grade(resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Place, cancel: Cancel) -> Graded:
+def _grade(
+    asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Place, cancel: Cancel
+) -> Graded:
     request = GradeRequest(
         source=folder,
         inputs=_inputs(resolved),
@@ -291,7 +296,9 @@ def _grade(resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Pla
             progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
 
         try:
-            with closing(open_runner(place.kind, place.options, _context(folder, run, "grade"), "grade")) as runner:
+            with closing(
+                open_runner(place.kind, place.options, _context(asked, folder, run, "grade"), "grade")
+            ) as runner:
                 return grade_collected(request, run, runner, progress, cancel, Hooks(told=told, say=_say))
         except GraderError as error:
             raise UsageError(

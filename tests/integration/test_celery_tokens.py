@@ -62,6 +62,25 @@ def test_an_awake_coordinator_renews_them_and_the_same_attempt_goes_on_with_the_
     assert "value-of-the-quiz" not in text
 
 
+def test_a_run_that_grades_on_the_fleet_renews_them_too(bed, tmp_path):
+    bed.ready(1)
+    [worker] = bed.fleet.workers.values()
+    before = worker.log.count("tokens_renewed")
+    keys = tmp_path / "keys.json"
+    write(keys, "first-value-of-the-quiz", seconds=16)
+    bed.quiz.ask("hold-c2")
+    celery = ("--grade-runner", "celery", "--grade-runner-option", "shards=1", "--grade-runner-option", "lease_ttl_s=2")
+    running = bed.begin("run", bed.quiz.config, *celery, "--secrets-file", keys, "--output-dir", tmp_path / "results")
+    until(lambda: bed.quiz.lines("held"), "a judge is held")
+    write(keys, "second-value-of-the-quiz", seconds=3600)
+    until(lambda: worker.log.count("tokens_renewed") > before, "the worker has the new value")
+    bed.quiz.let_go("hold-c2")
+    said = ended(running)
+    assert said.code in (0, 1), said.err
+    assert bed.quiz.lines("digests")[-1] == digest("second-value-of-the-quiz")
+    assert set(bed.quiz.calls().values()) == {1}
+
+
 def test_without_a_coordinator_the_shard_waits_and_goes_on_when_one_brings_a_new_value(bed, tmp_path):
     bed.ready(1)
     keys = tmp_path / "keys.json"

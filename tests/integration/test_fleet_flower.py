@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,8 @@ import pytest
 
 from mst.fleet.app import make_app, worker_argv
 from mst.fleet.connect import connect
+from mst.fleet.host import celery_sender
+from mst.model.fleet import Hint, Message, Signed
 from mst.testing.servers import free_ports, valkey
 
 pytestmark = pytest.mark.server
@@ -66,7 +69,7 @@ def flower(server, tmp_path_factory):
 
 
 def until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline
         threading.Event().wait(0.1)
@@ -127,3 +130,46 @@ def test_without_the_password_nothing_is_shown(flower, path):
 )
 def test_it_can_change_nothing_even_if_the_environment_asks_for_it(flower, path):
     assert get(flower[0], path, method="POST")[0] == 403
+
+
+def play(send, runs):
+    """A hundred shards of each run, as a coordinator sends them: three events a shard."""
+    for run in runs:
+        run_id = f"20260501T12{run // 60:02}{run % 60:02}Z-{run:06x}"
+        for shard in range(100):
+            payload = {"runId": run_id, "dispatch": "d1", "work": "grade", "shard": shard, "evalName": f"e{run % 3}"}
+            signed = Signed(payload=payload, signature="AAAA", key_id="0" * 16)
+            attempt = 1 + shard % 3
+            send(Message(envelope=signed, hint=Hint(attempt=attempt)), QUEUE, f"{run_id}.d1.grade.{shard}.a{attempt}")
+
+
+def series(port):
+    """Flower's time series and their values."""
+    lines = [line for line in get(port, "/metrics")[1].splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def of_tasks(port):
+    """The series that have a task's name; a worker's own begin with its first heartbeat, at any time."""
+    return {name for name in series(port) if 'task="' in name}
+
+
+def ended(port):
+    """How many played tasks Flower saw end."""
+    played = {name: value for name, value in series(port).items() if re.search(r'task="grade:e\d"', name)}
+    return sum(
+        value for name, value in played.items() if name.startswith("flower_events_total{") and "succeeded" in name
+    )
+
+
+def test_labels_of_metrics_stay_bounded_over_ten_thousand_events_of_tasks(server, flower):
+    port = flower[0]
+    send = celery_sender(make_app(server.url))
+    play(send, range(3))
+    until(lambda: ended(port) == 300)
+    few = of_tasks(port)
+    play(send, range(3, 34))
+    until(lambda: ended(port) == 3400)
+    assert of_tasks(port) == few
+    assert len(series(port)) < 200
+    assert not [name for name in series(port) if "20260501T12" in name]
