@@ -12,6 +12,7 @@ import click
 from mst.cli.options import as_json, output_dir, results
 
 if TYPE_CHECKING:
+    from mst.model.manifest import RunManifest
     from mst.store.contract import Store
 
 
@@ -27,33 +28,38 @@ def command() -> None:
 @click.argument("eval_name", metavar="[EVAL]", required=False)
 @results
 @as_json
-def ls(eval_name: str | None, results: str | None, as_json: bool) -> None:
-    """List the runs of a store, or of one eval in it."""
-    from mst.runs.stored import stored_runs
-    from mst.store.commit import read_latest
+@click.pass_context
+def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: bool) -> None:
+    """List the runs of a store, or of one eval in it; exit 4 when one cannot be read."""
+    from mst.runs.stored import latest_runs, stored_runs
 
     store = _open(results)
-    found = stored_runs(store, eval_name)
-    latest = {name: read_latest(store, name) for name in {run.eval_name for run in found}}
-    rows = [
-        {
-            "eval": run.eval_name,
-            "runId": run.run_id,
-            "generation": run.generation,
-            "complete": run.complete,
-            "latest": (record := latest[run.eval_name]) is not None and record.run_id == run.run_id,
-            "files": len(run.files) + sum(pack.files for pack in run.packs),
-            "bytes": sum(file.size for file in run.files) + sum(pack.size for pack in run.packs),
-            "pushedAt": run.created_at.isoformat(),
-        }
-        for run in found
-    ]
+    found, wrong = stored_runs(store, eval_name)
+    latest, wrong_latest = latest_runs(store, sorted({run.eval_name for run in found}))
+    wrong += wrong_latest
+    rows = [_row(run, latest=latest.get(run.eval_name) == run.run_id) for run in found]
     if as_json:
-        click.echo(json.dumps({"store": store.uri, "runs": rows}, indent=2))
-        return
-    for row in rows:
-        state = "latest" if row["latest"] else "complete" if row["complete"] else "partial"
-        click.echo(f"{row['eval']}  {row['runId']}  {state}  {row['files']} files  {row['bytes']} bytes")
+        click.echo(json.dumps({"store": store.uri, "runs": rows, "wrong": [str(error) for error in wrong]}, indent=2))
+    else:
+        for row in rows:
+            state = "latest" if row["latest"] else "complete" if row["complete"] else "partial"
+            click.echo(f"{row['eval']}  {row['runId']}  {state}  {row['files']} files  {row['bytes']} bytes")
+    for error in wrong:
+        click.echo(f"mst: {error}", err=True)
+    ctx.exit(4 if wrong else 0)
+
+
+def _row(run: RunManifest, *, latest: bool) -> dict[str, object]:
+    return {
+        "eval": run.eval_name,
+        "runId": run.run_id,
+        "generation": run.generation,
+        "complete": run.complete,
+        "latest": latest,
+        "files": len(run.files) + sum(pack.files for pack in run.packs),
+        "bytes": sum(file.size for file in run.files) + sum(pack.size for pack in run.packs),
+        "pushedAt": run.created_at.isoformat(),
+    }
 
 
 @command.command(name="fetch")

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mst import __version__
-from mst.errors import InfrastructureError, UsageError
+from mst.errors import CorruptFile, InfrastructureError, UsageError
 from mst.model.keys import regrade_number, segment
 from mst.model.manifest import RunManifest
 from mst.model.run import LatestRecord, RunRecord
 from mst.runs.folder import RunFolder
 from mst.runs.latest import may_be_latest
 from mst.runs.locate import find_run
-from mst.store.commit import claim_regrade
+from mst.store.commit import claim_regrade, read_latest
 from mst.store.contract import Store
 from mst.store.fetch import fetch_run, fetch_source
 from mst.store.find import FoundManifest, StoredRun, list_runs, read_run
@@ -128,10 +128,34 @@ def claim_in(store: Store) -> Callable[[RunFolder], RunFolder]:
     return claim
 
 
-def stored_runs(store: Store, eval_name: str | None = None) -> list[RunManifest]:
-    """Manifests of every run of a store, or of one eval, by eval and run ID."""
-    found = (read_run(store, RunKeys(run.eval_name, run.run_id)) for run in list_runs(store, eval_name))
-    return [one.manifest for one in found if one is not None]
+def stored_runs(store: Store, eval_name: str | None = None) -> tuple[list[RunManifest], list[CorruptFile]]:
+    """Manifests of every run of a store, or of one eval, by eval and run ID; and what is wrong with the others."""
+    found: list[RunManifest] = []
+    wrong: list[CorruptFile] = []
+    for run in list_runs(store, eval_name):
+        try:
+            manifest = read_run(store, RunKeys(run.eval_name, run.run_id))
+        except CorruptFile as error:
+            wrong.append(error)
+            continue
+        if manifest is not None:
+            found.append(manifest.manifest)
+    return found, wrong
+
+
+def latest_runs(store: Store, eval_names: list[str]) -> tuple[dict[str, str], list[CorruptFile]]:
+    """The run ID that each eval's `latest.json` names, by eval; and what is wrong with those that cannot be read."""
+    found: dict[str, str] = {}
+    wrong: list[CorruptFile] = []
+    for name in eval_names:
+        try:
+            record = read_latest(store, name)
+        except CorruptFile as error:
+            wrong.append(error)
+            continue
+        if record is not None:
+            found[name] = record.run_id
+    return found, wrong
 
 
 def _facts(run: RunRecord) -> RunFacts:

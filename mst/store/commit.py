@@ -15,6 +15,7 @@ from mst.store.layout import RunKeys, ShardKeys, latest_key, runs_folder
 CLAIM_TRIES = 1000
 LATEST_TRIES = 16
 MEND = "delete it and attach again: the shard's finished units are taken over"
+MEND_LATEST = "delete it and push the eval's newest run again"
 
 Commit = Literal["committed", "mine", "fenced"]
 
@@ -119,7 +120,7 @@ def publish_latest(store: Store, eval_name: str, record: LatestRecord) -> bool:
             present = store.get(key)
             if present == data:
                 return True
-            if latest_order(LatestRecord.from_json(present, f"{store.uri}: {key}")) > order:
+            if latest_order(_latest_record(present, f"{store.uri}: {key}")) > order:
                 return False
             store.replace_if_match(key, data, found.version)
         except (PreconditionFailed, ObjectMissing):
@@ -136,6 +137,13 @@ def read_latest(store: Store, eval_name: str) -> LatestRecord | None:
     """
     key = latest_key(eval_name)
     try:
-        return LatestRecord.from_json(store.get(key), f"{store.uri}: {key}")
+        return _latest_record(store.get(key), f"{store.uri}: {key}")
     except ObjectMissing:
         return None
+
+
+def _latest_record(data: bytes, place: str) -> LatestRecord:
+    try:
+        return LatestRecord.from_json(data, place)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; {MEND_LATEST}") from error

@@ -52,23 +52,27 @@ def generations(store: Store, keys: RunKeys) -> list[int]:
 def read_run(store: Store, keys: RunKeys) -> FoundManifest | None:
     """The highest valid manifest of a run, None when it has no manifest at all.
 
-    A generation that can't be read is passed over with a warning in the log.
+    A generation that can't be read is passed over for a lower one with a warning in the log.
 
     Raises:
-        CorruptFile: there are manifests, and none is valid; says what is wrong with the highest.
+        CorruptFile: there are manifests, and none is valid; says what is wrong with the highest, and what mends it.
         FormatError: the highest is of another major version.
     """
-    first_fault: CorruptFile | None = None
+    faults: list[CorruptFile] = []
     for generation in generations(store, keys):
         try:
-            return read_generation(store, keys, generation)
+            found = read_generation(store, keys, generation)
         except CorruptFile as error:
-            _LOG.warning("passed over a manifest: %s", error)
-            first_fault = first_fault or error
+            faults.append(error)
         except ObjectMissing:
             continue
-    if first_fault is not None:
-        raise first_fault
+        else:
+            for fault in faults:
+                _LOG.warning("passed over a manifest: %s", fault)
+            return found
+    if faults:
+        mend = f"'mst store push {keys.run_id} --repair' writes it again from a results root that has the run"
+        raise CorruptFile(f"{faults[0]}; {mend}") from faults[0]
     return None
 
 

@@ -11,13 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mst.errors import PreconditionFailed, StoreError, StoreUnavailable
+from mst.errors import CorruptFile, ObjectMissing, PreconditionFailed, StoreError, StoreUnavailable
 from mst.model.base import digest_bytes
 from mst.model.manifest import RunManifest, SourceRun
 from mst.model.run import LatestRecord
 from mst.store.commit import publish_latest
 from mst.store.contract import Store
-from mst.store.find import FoundManifest, generations, read_run
+from mst.store.find import FoundManifest, generations, read_generation, read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
 from mst.store.reuse import Present, Reuse
@@ -73,7 +73,8 @@ def push_run(
         source: the manifest of the run that this one is a regrade of. Its objects are referred to, not sent again.
         latest: makes the run the eval's latest if no later one is; None leaves `latest.json` alone.
         workers: packs and large files in transfer at once.
-        repair: sends everything again but the source's objects, over objects whose bytes went wrong.
+        repair: sends everything again but the source's objects, over objects whose bytes went wrong; so too the
+            highest manifest when it can't be read.
 
     Returns:
         The manifest that is now the run.
@@ -86,7 +87,7 @@ def push_run(
     left = PUSH_TRIES
     while True:
         sent = _send(store, run_dir, keys, source, workers=workers, repair=repair)
-        manifest = _create_generation(store, keys, facts, sent, _source_run(source))
+        manifest = _create_generation(store, keys, facts, sent, _source_run(source), repair=repair)
         # Only a collection of garbage could have taken something; the next try sends it and lists it again.
         gone = Present(store, keys).missing(sent.reused)
         if not gone:
@@ -130,13 +131,14 @@ def _source_run(source: FoundManifest | None) -> SourceRun | None:
 
 
 def _create_generation(
-    store: Store, keys: RunKeys, facts: RunFacts, sent: Sent, source: SourceRun | None
+    store: Store, keys: RunKeys, facts: RunFacts, sent: Sent, source: SourceRun | None, *, repair: bool
 ) -> RunManifest:
     for _ in range(GENERATION_TRIES):
         # Before the manifest is read: one that comes in between takes this number, and we begin again after it.
         highest = max([0, *generations(store, keys)])
-        present = read_run(store, keys)
-        if present is not None and _says_the_same(present.manifest, facts, sent, source):
+        broken = repair and _is_broken(store, keys, highest)
+        present = _readable(store, keys) if broken else read_run(store, keys)
+        if present is not None and not broken and _says_the_same(present.manifest, facts, sent, source):
             return present.manifest
         manifest = RunManifest(
             eval_name=keys.eval_name,
@@ -149,11 +151,14 @@ def _create_generation(
             files=sent.files,
             packs=sent.packs,
             source=source,
-            generation=highest + 1,
+            generation=highest if broken else highest + 1,
             predecessor=present.sha256 if present else None,
         )
         data = manifest.to_json()
         key = keys.manifest(manifest.generation)
+        if broken:
+            store.put(key, data)
+            return manifest
         try:
             store.put_if_absent(key, data)
         except PreconditionFailed:
@@ -162,6 +167,26 @@ def _create_generation(
             continue
         return manifest
     raise StoreUnavailable(f"{store.uri}: {keys.folder} changed {GENERATION_TRIES} times while it was pushed")
+
+
+def _is_broken(store: Store, keys: RunKeys, generation: int) -> bool:
+    if generation == 0:
+        return False
+    try:
+        read_generation(store, keys, generation)
+    except CorruptFile:
+        return True
+    except ObjectMissing:
+        pass
+    return False
+
+
+def _readable(store: Store, keys: RunKeys) -> FoundManifest | None:
+    """The highest manifest that can be read, None when there is no such one."""
+    try:
+        return read_run(store, keys)
+    except CorruptFile:
+        return None
 
 
 def _says_the_same(present: RunManifest, facts: RunFacts, sent: Sent, source: SourceRun | None) -> bool:

@@ -149,6 +149,29 @@ def test_verify_finds_every_flipped_bit_and_a_repair_mends_it(mst, ran, uri, sto
     assert mst("store", "verify", "--results", uri).code == 0
 
 
+def test_a_broken_manifest_hides_no_other_run_and_a_repair_mends_it(mst, ran, uri, store, tmp_path):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    good = store.get(key := f"echoes/runs/{ran}/manifest.1.json")
+    store.put(key, good[:200])
+    said = mst("store", "ls", "--results", uri)
+    assert said.code == 4
+    assert f"{ran}.g2 " in said.out
+    assert said.err.count(key) == 1
+    assert said.err.startswith("mst: ")
+    listed = json.loads(mst("store", "ls", "--results", uri, "--json").out)
+    assert [row["runId"] for row in listed["runs"]] == [f"{ran}.g2"]
+    assert key in listed["wrong"][0]
+    said = mst("store", "push", f"{ran}.g2", "--repair", "--output-dir", tmp_path / "here", "--results", uri)
+    assert said.code == 0, said.err
+    assert mst("store", "verify", "--results", uri).code == 0
+
+
+def test_runs_are_listed_when_the_pointer_to_the_latest_is_broken(mst, ran, uri, store):
+    store.put("echoes/latest.json", b"{")
+    said = mst("store", "ls", "--results", uri)
+    assert (said.code, ran in said.out, said.err.count("latest.json")) == (4, True, 1)
+
+
 def test_verify_names_what_is_gone(mst, ran, uri, store):
     for key in [info.key for info in store.list("echoes/runs") if "/packs/" in info.key]:
         store.delete(key)

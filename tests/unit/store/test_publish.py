@@ -247,6 +247,30 @@ def test_a_run_with_only_broken_manifests_is_corrupt(store, push, run_dir):
         read_run(store, KEYS)
 
 
+def test_a_broken_manifest_is_said_once_with_the_command_that_mends_it(store, push, run_dir, caplog):
+    push(run_dir)
+    store.put(KEYS.manifest(1), store.get(KEYS.manifest(1))[:100])
+    with pytest.raises(CorruptFile, match=f"mst store push {RUN} --repair"):
+        read_run(store, KEYS)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_repair_writes_over_a_manifest_that_cannot_be_read(store, push, run_dir, before, caplog):
+    for number in range(before):
+        (run_dir / "run.json").write_text(f"state {number}")
+        push(run_dir)
+    (run_dir / "run.json").write_text("last state")
+    good = push(run_dir)
+    store.put(KEYS.manifest(good.generation), store.get(KEYS.manifest(good.generation))[:100])
+    mended = push(run_dir, repair=True)
+    assert (mended.generation, mended.predecessor) == (good.generation, good.predecessor)
+    caplog.clear()
+    assert read_run(store, KEYS).manifest == mended
+    assert caplog.text == ""
+    assert push(run_dir, repair=True) == mended
+
+
 def test_two_that_push_at_once_make_two_generations(store, push, run_dir, tmp_path):
     other = make_run(tmp_path / "other", {"run.json": b"other"})
     inner = store._inner
