@@ -119,9 +119,10 @@ def _of_graders(graders: Iterable[GraderSpec]) -> set[str]:
 
 
 def _missing(name: str, file: Path | None, *, local: bool) -> str:
-    where = f"it is not in {file}" if file is not None else "pass it with --secrets-file FILE"
     if local:
-        return f"secret {name!r} is needed: {where}, and it is not set in the environment"
+        how = f"it is neither in {file} nor" if file is not None else "pass it with --secrets-file FILE, or set it"
+        return f"secret {name!r} is needed: {how} in the environment"
+    where = f"it is not in {file}" if file is not None else "pass it with --secrets-file FILE"
     if name in os.environ:
         where += (
             "; it is set in the environment here, but from there nothing is sent to other processes or machines: "

@@ -60,7 +60,7 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
         cases = stored if unchanged else CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
         notes = []
         if resolved.plan.content_hash != run.content_hash:
-            notes.append(f"{path}: changed since the run was collected")
+            notes.append(f"{path}: changed since the run was collected; grading with it as it is now")
         return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
 
 

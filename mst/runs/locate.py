@@ -92,7 +92,9 @@ def latest_run(root: Path) -> RunFolder:
         (LatestRecord.from_json(path.read_bytes(), str(path)), path) for path in sorted(root.glob("*/latest.json"))
     ]
     if not records:
-        raise UsageError(f"no complete run under {root} yet")
+        newest = max((folder.run_id for folder in all_runs(root)), default=None)
+        other = f"; name one that is not, such as {newest}" if newest is not None else ""
+        raise UsageError(f"no complete run under {root} yet{other}")
     record, path = max(records, key=lambda found: (found[0].created_at, found[0].run_id))
     return RunFolder(path.parent / record.path)
 
