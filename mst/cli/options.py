@@ -48,7 +48,9 @@ def runner_options(function: F) -> F:
         metavar="KEY=VALUE",
         help="Option of the runner, e.g. shards=3.",
     )(function)
-    return click.option("--runner", default="local", show_default=True, help="Where: local, process, docker, celery.")(function)
+    return click.option("--runner", default="local", show_default=True, help="Where: local, process, docker, celery.")(
+        function
+    )
 
 
 def read_runner_options(pairs: Sequence[str]) -> dict[str, str]:

@@ -19,7 +19,9 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 @click.option("--trials", type=click.IntRange(1), default=None, help="Trials of each case, in place of the config's.")
 @click.option("--seed", type=int, default=None, help="Of the order in which trials run; drawn and recorded by default.")
 @runner_options
-@click.option("--grade-runner", default="local", show_default=True, help="Where to grade: local, process, docker, celery.")
+@click.option(
+    "--grade-runner", default="local", show_default=True, help="Where to grade: local, process, docker, celery."
+)
 @click.option("--grade-runner-option", multiple=True, metavar="KEY=VALUE", help="Option of the grade runner.")
 @click.option("--no-grade", is_flag=True, help="Only collect; 'mst grade' grades later.")
 @click.option(

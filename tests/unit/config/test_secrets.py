@@ -89,9 +89,9 @@ def test_only_the_local_runner_reads_the_environment_and_the_file_wins(eval_, mo
     with pytest.raises(SecretMissing, match="JUDGE_KEY"):
         secrets_for(resolved.plan, resolved.cases, "grade", path, local=False)
     monkeypatch.delenv("JUDGE_KEY")
-    with pytest.raises(SecretMissing, match="secret 'JUDGE_KEY' is needed: it is neither in .*secrets nor in the env"):
+    with pytest.raises(SecretMissing, match=r"secret 'JUDGE_KEY' is needed: it is neither in .*secrets nor in the env"):
         secrets_for(resolved.plan, resolved.cases, "grade", path, local=True)
-    with pytest.raises(SecretMissing, match="pass it with --secrets-file FILE, or set it in the environment$"):
+    with pytest.raises(SecretMissing, match=r"pass it with --secrets-file FILE, or set it in the environment$"):
         secrets_for(resolved.plan, resolved.cases, "grade", None, local=True)
 
 
