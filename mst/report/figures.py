@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mst.model.run import Rate
+from mst.model.numbers import Rate
 from mst.model.transcript import Usage
 
 UNKNOWN = "-"

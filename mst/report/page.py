@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mst.model.run import GraderRecord, Pairwise, RunRecord, SummaryRecord, VariantSummary, VerdictRecord
+from mst.model.numbers import Rate
+from mst.model.run import (
+    GraderRecord,
+    Pairwise,
+    PairwiseSummary,
+    RunRecord,
+    SummaryRecord,
+    VariantSummary,
+    VerdictRecord,
+)
 from mst.report import figures
+from mst.report.beside import enough_line, fact_tables, repeats_line
 from mst.report.differences import Differences, differences
 from mst.report.failures import Group
 from mst.report.rows import Rows
@@ -34,6 +44,8 @@ class Headline:
     sentence: str
     flips: list[tuple[str, str]]
     pairwise: list[str]
+    beside: list[str]
+    """Short forms of what the tables behind the toggles say."""
     counts: str
 
 
@@ -65,10 +77,16 @@ def headlines(run: RunRecord, summary: SummaryRecord) -> list[Headline]:
             sentence=_sentence(summary, variant, verdicts.get(variant.name)),
             flips=_flips(verdicts.get(variant.name)),
             pairwise=[pairwise_line(pairwise) for pairwise in variant.pairwise or []],
+            beside=_beside(variant, verdicts.get(variant.name)),
             counts=counts_line(variant.counts),
         )
         for variant in summary.variants
     ]
+
+
+def _beside(variant: VariantSummary, verdict: VerdictRecord | None) -> list[str]:
+    lines = [repeats_line(variant), enough_line(verdict) if verdict is not None else None]
+    return [line[:1].upper() + line[1:] if line.startswith("enough") else line for line in lines if line is not None]
 
 
 def _bar(variant: VariantSummary) -> tuple[float, float, float] | None:
@@ -139,14 +157,31 @@ def pairwise_rows(summary: SummaryRecord) -> list[Pairwise]:
     return [pairwise for variant in summary.variants for pairwise in variant.pairwise or []]
 
 
+def decisive_share(found: PairwiseSummary) -> str:
+    """The candidate's share of the cases that were not ties, with Wilson's interval."""
+    decisive = found.candidate_wins + found.baseline_wins
+    if not decisive:
+        return figures.UNKNOWN
+    share = figures.percent(found.candidate_wins / decisive)
+    return f"{share} {figures.percent_interval(found.decisive_interval)}".strip()
+
+
 def held_out_lines(summary: SummaryRecord) -> list[str]:
     """The held-out cases of each candidate, reported apart and outside the decision."""
     return [
-        f"{verdict.candidate}: {figures.points(verdict.held_out.get('difference'))} on "
-        f"{figures.count(int(verdict.held_out.get('cases', 0)), 'held-out case')} (not part of the verdict)"
+        f"{variant_label(verdict.candidate)}: {figures.points(verdict.held_out.get('difference'))}"
+        f"{_held_out_interval(verdict.held_out)} on "
+        f"{figures.count(int(verdict.held_out.get('cases', 0)), 'held-out case')}, "
+        f"{len(verdict.held_out.get('flipsUp') or []):,} up, {len(verdict.held_out.get('flipsDown') or []):,} down "
+        "(not part of the verdict)"
         for verdict in summary.verdicts
         if verdict.held_out
     ]
+
+
+def _held_out_interval(found: dict[str, Any]) -> str:
+    interval = found.get("interval")
+    return f" {figures.points_interval(Rate.model_validate(interval), found['level'])}" if interval else ""
 
 
 def previous_lines(summary: SummaryRecord) -> list[str]:
@@ -177,6 +212,8 @@ def context(run: RunRecord, summary: SummaryRecord, rows: Rows) -> dict[str, Any
         "statistics": statistics_rows(summary),
         "pairwise": pairwise_rows(summary),
         "held_out": held_out_lines(summary),
+        "beside": fact_tables(summary),
+        "decisive": decisive_share,
         "differences": _differences(run, summary),
         "failed": failed[:MAX_SHOWN_GROUPS],
         "more_failed": _left_out(failed),

@@ -67,7 +67,19 @@ def _group_rows(summary: SummaryRecord, groups: dict[str, dict[str, Counter[str]
         if group in groups:
             counted = [groups[group].get(variant.name, Counter()) for variant in summary.variants]
             found.append(_row(f"{title} passed", [f"{cell['passed']:,} of {cell.total():,}" for cell in counted]))
+            found += _group_rate(summary, group, title)
     return found
+
+
+def _group_rate(summary: SummaryRecord, group: str, title: str) -> list[TableRow]:
+    rates = [variant.groups.get(group) for variant in summary.variants]
+    if not any(rates):
+        return []
+    cells = [
+        f"{figures.percent(rate.pass_rate)} {figures.percent_interval(rate.pass_rate_interval)}" if rate else "-"
+        for rate in rates
+    ]
+    return [_row(f"{title}, trial pass rate", cells)]
 
 
 def _check_rows(variants: list[VariantSummary]) -> list[TableRow]:

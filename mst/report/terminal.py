@@ -10,6 +10,7 @@ from rich.text import Text
 
 from mst.model.keys import short_id
 from mst.model.run import RunRecord, SummaryRecord, VariantSummary, VerdictRecord
+from mst.report.beside import enough_line, repeats_line
 from mst.report.figures import cost, count, percent, percent_interval, seconds
 from mst.report.text import names, one_line
 from mst.report.words import claim, counts_line, evidence, is_whole, judge_mean, pairwise_line, phases_line, warnings
@@ -38,6 +39,9 @@ def render_summary(run: RunRecord, summary: SummaryRecord, *, report_path: Path 
         _print(console, Text.assemble(("warning: ", "bold yellow"), warning))
     console.print()
     console.print(_table(summary))
+    for variant in summary.variants:
+        if (line := repeats_line(variant)) is not None:
+            _print(console, Text(line))
     for verdict in summary.verdicts:
         console.print()
         _print_verdict(console, verdict, summary)
@@ -77,6 +81,8 @@ def _print_verdict(console: Console, verdict: VerdictRecord, summary: SummaryRec
     _print(console, line)
     for note in [*([verdict.reason] if verdict.reason else []), *verdict.notes]:
         _print(console, Text(one_line(note, limit=400)), indent=INDENT)
+    if (enough := enough_line(verdict)) is not None:
+        _print(console, Text(enough), indent=INDENT)
     _print_flips(console, verdict)
     for variant in summary.variants:
         if variant.name == verdict.candidate:

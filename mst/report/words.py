@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mst.model.keys import regrade_number
 from mst.model.run import (
     Counts,
     ErrorPolicy,
@@ -12,6 +13,7 @@ from mst.model.run import (
     VariantSummary,
     VerdictRecord,
 )
+from mst.report.beside import position_words
 from mst.report.figures import count, p_value, percent, points, points_interval
 from mst.report.text import names, one_line
 
@@ -59,6 +61,8 @@ def pairwise_line(pairwise: Pairwise) -> str:
         parts.append(count(found.errors, "grading error"))
     if found.consistency is not None:
         parts.append(f"both orders agreed in {percent(found.consistency)}")
+    if found.position is not None:
+        parts.append(position_words(found.position))
     return ", ".join(parts)
 
 
@@ -100,6 +104,12 @@ def warnings(run: RunRecord, summary: SummaryRecord) -> list[str]:
         found.append(f"This run was narrowed{_selection(run)}: it says nothing about what was left out.")
     if run.looks:
         found.append(f"This data was extended {count(run.looks, 'time')} after a look at it: p-values are too small.")
+    grading = regrade_number(run.run_id)
+    if grading > 2:
+        found.append(
+            f"This is grading {grading} of the same trials: when the best of several gradings is picked, "
+            "p-values are too small."
+        )
     found += [one_line(text, limit=400) for text in summary.warnings]
     found += [errors_line(name, policy) for name, policy in summary.error_policy.items()]
     found += [one_line(finding.said, limit=400) for finding in summary.health if is_urgent(finding)]

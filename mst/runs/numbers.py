@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mst.model.run import (
+from mst.model.numbers import (
     EnoughRecord,
     GroupSummary,
     MetricDifference,
@@ -136,6 +136,7 @@ def metric_differences(totals: Totals, candidate: str) -> dict[str, MetricDiffer
             cases=found.n,
             units=found.n_units,
             unknown=differences.unknown(found),
+            reason=found.interval.reason or None,
         )
         for name, found in differences.estimates().items()
     }

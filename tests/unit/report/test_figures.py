@@ -1,6 +1,6 @@
 import pytest
 
-from mst.model.run import Rate
+from mst.model.numbers import Rate
 from mst.model.transcript import Usage
 from mst.report import figures
 
