@@ -60,7 +60,7 @@ def _print(found: Validation, *, strict: bool) -> None:
                f"{_count(found.trials, 'trial')}")  # fmt: skip
     for dataset in resolved.datasets:
         click.echo(f"  dataset {dataset.name}: {_count(dataset.case_count, 'case')}")
-    for warning in resolved.warnings:
+    for warning in found.warnings:
         click.echo(f"mst: {warning}", err=True)
     if len(plan.variants) > 1:
         click.echo("")

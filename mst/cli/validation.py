@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,9 @@ class Validation:
     Attributes:
         trials: that a full run makes.
         plugins: versions by namespace.
-        faults: one line each: secrets that are missing, programs that cannot be driven, judges that cannot judge.
+        faults: one line each: secrets that are missing, programs that cannot be driven, checks that are no Python,
+            judges that cannot judge.
+        warnings: of the config, and about cases that nothing grades.
         checks: by stand-in, in the order of the cases.
     """
 
@@ -42,6 +45,7 @@ class Validation:
     trials: int
     plugins: Mapping[str, str]
     faults: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     checks: dict[str, list[CaseCheck]] = field(default_factory=dict)
     interrupted: bool = False
 
@@ -69,7 +73,7 @@ class Validation:
             "differences": [
                 {"field": difference.field, "values": concealed(difference)} for difference in self.resolved.differences
             ],
-            "warnings": self.resolved.warnings,
+            "warnings": self.warnings,
             "faults": self.faults,
             "checks": {
                 stand_in: [
@@ -107,9 +111,16 @@ def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None) 
     with load_eval(config) as resolved:
         plan = resolved.plan
         trials = sum(plan.trials_of(case) for case in resolved.cases) * len(plan.variants)
-        found = Validation(resolved=resolved, trials=trials, plugins=plugin_versions(plan.plugins))
+        found = Validation(
+            resolved=resolved,
+            trials=trials,
+            plugins=plugin_versions(plan.plugins),
+            warnings=list(resolved.warnings),
+        )
         secrets = _secrets(found, secrets_file)
         found.faults += _client_faults(resolved)
+        found.faults += _checks_faults(resolved)
+        found.warnings += _ungraded(resolved)
         if secrets is None:
             return found
         found.faults += asyncio.run(_grader_faults(resolved, secrets))
@@ -149,6 +160,37 @@ def _client_faults(resolved: ResolvedEval) -> list[str]:
             for variant in variants_for(resolved.plan, case):
                 faults += [f"case {case.id}: {fault}" for fault in client_of(variant).preflight()]
     return list(dict.fromkeys(faults))
+
+
+def _checks_faults(resolved: ResolvedEval) -> list[str]:
+    """Checks that this Python cannot compile: found here, and not as a grading error after everything is paid."""
+    faults: list[str] = []
+    for case in resolved.cases:
+        if case.checks is None:
+            continue
+        name = case.checks.path
+        try:
+            ast.parse(resolved.files.locate(case.checks.sha256).read_bytes(), name)
+        except SyntaxError as error:
+            place = f"{name}:{error.lineno}" if error.lineno else name
+            faults.append(f"case {case.id}: {place}: {error.msg}")
+        except ValueError as error:
+            faults.append(f"case {case.id}: {name}: {error}")
+    return faults
+
+
+def _ungraded(resolved: ResolvedEval) -> list[str]:
+    plan = resolved.plan
+    bare = [
+        case.id for case in resolved.cases if not any(graders_for(plan, variant, case) for variant in plan.variants)
+    ]
+    # An eval that only compares is one; a bare case among graded ones was forgotten.
+    if not bare or (plan.pairwise_judges and len(bare) == len(resolved.cases)):
+        return []
+    shown = ", ".join(bare[:5]) + (f" and {len(bare) - 5} more" if len(bare) > 5 else "")
+    return [
+        f"nothing grades {len(bare)} of {len(resolved.cases)} cases ({shown}): give them assertions, checks or a judge"
+    ]
 
 
 async def _grader_faults(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:

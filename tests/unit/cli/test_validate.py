@@ -147,6 +147,30 @@ def test_missing_secrets_and_programs_are_reported_together(config, monkeypatch)
     assert "no-such-program-here" in result.stderr
 
 
+def test_a_case_that_nothing_grades_is_warned_of_without_a_stand_in(config):
+    cases = "[{id: good, expected: {answer: x}, assertions: [{equals: x}]}, {id: ungraded}, {id: also}]"
+    result = run(config(cases=cases))
+    assert result.exit_code == 0
+    assert "nothing grades 2 of 3 cases (ungraded, also): give them assertions, checks or a judge" in result.output
+    assert "nothing grades" not in run(config()).output
+    assert "nothing grades" in json.loads(run(config(cases=cases), "--json").stdout)["warnings"][-1]
+
+
+def test_checks_that_are_no_python_are_refused_with_their_place(tmp_path):
+    case = tmp_path / "cases" / "one"
+    case.mkdir(parents=True)
+    (case / "case.yaml").write_text("input: x")
+    (case / "checks.py").write_text("import os\ndef check(\n")
+    path = tmp_path / "eval.yaml"
+    path.write_text(CONFIG.replace("[cases.yaml]", "[{dir: cases}]"))
+    result = run(path)
+    assert result.exit_code == 2
+    assert "mst: case one: checks.py:2: '(' was never closed" in result.stderr
+    assert "ready" not in result.output
+    (case / "checks.py").write_bytes(b"\xff")
+    assert "mst: case one: checks.py" in run(path).stderr
+
+
 def test_json_is_one_document_with_every_check(config):
     result = run(config(cases=CASES), "--oracle", "--noop", "--json")
     document = json.loads(result.stdout)
