@@ -26,6 +26,8 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 )
 @click.option("--reuse", metavar="RUN", default=None,
               help="Take verdicts of this grading where case, trial and grader are the same.")  # fmt: skip
+@click.option("--distrust", multiple=True, metavar="WHO",
+              help="With --resume: drop what machine=ID or attempt=ID gave, and have it given again.")  # fmt: skip
 @secrets_file
 @output_dir
 @results
@@ -37,6 +39,7 @@ def command(
     run: str,
     only: tuple[str, ...],
     reuse: str | None,
+    distrust: tuple[str, ...],
     config: Path | None,
     runner: str,
     runner_option: tuple[str, ...],
@@ -57,13 +60,17 @@ def command(
     mst grade 7f3c2a --runner process --runner-option shards=4
     mst grade latest --runner celery --secrets-file judge-keys.env
     mst grade 7f3c2a.g2 --resume
+    mst grade 7f3c2a.g2 --resume --distrust machine=spot-17
     mst grade latest --config judges-v2.yaml --reuse latest
     mst grade latest --only errors --only tag=slow
     mst grade latest --runner celery --runner-option shards=8 --detach
     """
     from mst.cli.grading import Asked, grade_run
     from mst.cli.results import located
+    from mst.errors import UsageError
 
+    if distrust and not resuming:
+        raise UsageError("--distrust drops verdicts of a grading and has them given again: add --resume")
     folder = located(run, output_dir, results)
     asked = Asked(
         config=config,
@@ -75,5 +82,6 @@ def command(
         only=only,
         reuse=located(reuse, output_dir, results) if reuse is not None else None,
         detach=detach,
+        distrust=distrust,
     )
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

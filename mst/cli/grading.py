@@ -24,6 +24,7 @@ from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
 from mst.errors import GraderError, SecretMissing, UsageError
 from mst.model.shard import Work
+from mst.runs.authors import read_distrusted
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, grade_inputs
 from mst.runs.locate import regrades_of
@@ -49,6 +50,7 @@ class Asked:
     only: Sequence[str] = ()
     reuse: RunFolder | None = None
     detach: bool = False
+    distrust: Sequence[str] = ()
 
 
 def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_json: bool) -> int:
@@ -83,6 +85,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             lacking=lacking,
             variants=[variant.name for variant in inputs.plan.variants],
             selection=selection,
+            distrusted=read_distrusted(asked.distrust),
             reused=reusable(folder, asked),
             claim=claiming(asked.results or (shared_store(options) if asked.detach else None)),
         )

@@ -7,7 +7,8 @@
       artifacts/<variant>/<case-id>/<trial>/...
       scores/<grader>/<variant>/<case-id>/<trial>.json
       scores/<pairwise judge>/<variant>/<case-id>.json
-      report/index.html
+      authors.jsonl                                  who gave which verdict, when shards did
+    report/index.html
 
 A regrade has no transcripts or artifacts of its own: it reads its source's in place.
 """

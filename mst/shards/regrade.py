@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,10 @@ from mst.grade.contract import GradingSource
 from mst.grade.live import Live
 from mst.grade.names import pairwise_for
 from mst.model.run import Grading, GradingRunner, RunRecord, SummaryRecord
+from mst.model.shard import Unit
 from mst.process.redact import Redactor
 from mst.runs.assemble import assemble
+from mst.runs.authors import drop, given_by, note_authors, settled
 from mst.runs.earlier import EarlierGradings, adopt, refuse_changed
 from mst.runs.folder import RunFolder
 from mst.runs.grading import GradedCase, NotAsked, Starting, Told
@@ -112,8 +114,10 @@ def resume(
 ) -> Graded | None:
     """Grade in a regrade's own folder only what has no verdict. None when every grader has given its verdict.
 
+    What the request distrusts is dropped first, and owed then.
+
     Raises:
-        UsageError: graders or cases changed since.
+        UsageError: graders or cases changed since; a distrusted machine or attempt gave no verdict.
         SecretMissing: something is owed, and the request lacks a secret for it.
     """
     with folder.locked(), hooks.watching(folder):
@@ -121,6 +125,8 @@ def resume(
         now = _record(request, folder, runner, _dispatches(before))
         refuse_changed(before, now)
         _take_back(folder, request, runner)
+        if request.distrusted:
+            _drop(request, folder, before, hooks)
         earlier = request.earlier(folder)
         if before.phases.grade == "complete" and not any(owes(request, earlier, case) for case in request.inputs.cases):
             return None
@@ -142,12 +148,13 @@ def attach(
 
     Following needs no secrets: workers have them sealed. The next dispatch does, see `resume`.
     """
-    plans = plans_of(folder.work, "grade")
+    plans = _unsettled(folder)
     if plans:
         with folder.locked(), hooks.watching(folder):
             outcomes = runner.follow(plans[-1].specs, events, cancel)
             if outcomes is not None:
                 run = folder.run()
+                note_authors(folder, _finished(plans[-1]))
                 # a dispatch that resumed an earlier one was sent only what was owed
                 source = Settled(recorded_source(plans[-1], outcomes), request.earlier(folder))
                 return _assemble(request, folder, run, source, cancel, hooks, outcomes)
@@ -213,6 +220,7 @@ def _grade(
         return _grade_here(request, folder, run, cancel, hooks, earlier)
     plan, run = _send(request, folder, run, earlier)
     outcomes = run_plan(plan, folder.work, runner, events, cancel) if plan.specs else []
+    note_authors(folder, _finished(plan))
     source: GradingSource = recorded_source(plan, outcomes)
     if earlier is not None:
         source = Settled(source, earlier)
@@ -344,12 +352,41 @@ def _dispatches(run: RunRecord) -> Sequence[str] | None:
     return run.grading.runner.dispatches if run.grading is not None else None
 
 
+def _unsettled(folder: RunFolder) -> list[Plan]:
+    """The dispatches that may still bring something, by number."""
+    done = settled(folder)
+    return [plan for plan in plans_of(folder.work, "grade") if not done & {spec.dispatch for spec in plan.specs}]
+
+
+def _finished(plan: Plan) -> Iterator[Unit]:
+    for spec in plan.specs:
+        yield from each_finished(spec.results, spec.planned, spec.digest)
+
+
 def _take_back(folder: RunFolder, request: GradeRequest, runner: Runner) -> None:
     """Write the verdicts that earlier dispatches brought back into the folder, where a resume finds them."""
-    for plan in plans_of(folder.work, "grade"):
+    for plan in _unsettled(folder):
         runner.recover(plan.specs)
-        for spec in plan.specs:
-            for unit in each_finished(spec.results, spec.planned, spec.digest):
-                found = unit.trial_grading or unit.comparison_grading
-                if found is not None:
-                    adopt(folder, request.plan.baseline, found)
+        note_authors(folder, _finished(plan))
+        for unit in _finished(plan):
+            found = unit.trial_grading or unit.comparison_grading
+            if found is not None:
+                adopt(folder, request.plan.baseline, found)
+
+
+def _drop(request: GradeRequest, folder: RunFolder, run: RunRecord, hooks: Hooks) -> None:
+    """Drop what the request distrusts. Everything that dispatches brought so far was taken back before.
+
+    Raises:
+        UsageError: nothing is known of it; or the regrade took verdicts of another one, which would bring them back.
+    """
+    if request.reused is not None:
+        raise UsageError(
+            f"{run.run_id} took verdicts of {request.reused.run_id}: distrust there, then make a new regrade "
+            f"with 'mst grade {run.graded_from} --reuse {request.reused.run_id}'"
+        )
+    dispatches = {*(_dispatches(run) or ()), *(spec.dispatch for plan in _unsettled(folder) for spec in plan.specs)}
+    verdicts = given_by(folder, request.distrusted)
+    folder.write_run(run.model_copy(update={"phases": run.phases.model_copy(update={"grade": "partial"})}))
+    drop(folder, verdicts, dispatches)
+    hooks.say(f"{folder.run_id}: {len(verdicts)} verdict{'' if len(verdicts) == 1 else 's'} dropped, to be given again")

@@ -15,6 +15,7 @@ from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.run import Selection
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import UnitKey
+from mst.runs.authors import Distrusted
 from mst.runs.earlier import EarlierGradings, Joined, kept_preferences, kept_scores
 from mst.runs.folder import RunFolder
 from mst.runs.grading import GradedTrial, pairs_of
@@ -34,6 +35,7 @@ class GradeRequest:
         secrets: values that graders may get, by name.
         lacking: the error for secrets without a value; raised only when something must be graded or sent with them.
         selection: how the grading is narrowed, if it is; `inputs` have only those cases then.
+        distrusted: machines and attempts whose verdicts a resume drops and asks for again.
         reused: another grading of the same trials, whose verdicts are taken where nothing has changed.
         variants: names in the plan's order.
         claim: takes the number of a new regrade of a run and makes its folder.
@@ -47,6 +49,7 @@ class GradeRequest:
     secret_names: Sequence[str] = ()
     lacking: SecretMissing | None = None
     selection: Selection | None = None
+    distrusted: Sequence[Distrusted] = ()
     reused: RunFolder | None = None
     variants: Sequence[str] = ()
     claim: Callable[[RunFolder], RunFolder] = new_regrade

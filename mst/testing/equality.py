@@ -11,8 +11,8 @@ ANYWHERE = frozenset({"runId", "createdAt", "finishedAt", "timestamp", "judgeDur
 """Fields that may differ wherever they stand."""
 PLACES = frozenset({("run.json", "grading", "runner"), ("summary.json", "durationMs")})
 """Fields that may differ in one place: file, then the way to the field."""
-DERIVED = ("report", ".lock", ".work", ".dispatch")
-"""Made from the rest, or no part of a finished run."""
+DERIVED = ("report", ".lock", ".work", ".dispatch", "authors.jsonl")
+"""Made from the rest, no part of a finished run, or about where it ran."""
 
 
 def differences(one: Path, other: Path) -> list[str]:
