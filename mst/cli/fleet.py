@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mst.cli.fleet_gc import gc
 from mst.cli.fleet_limits import limits
 from mst.cli.options import F, as_json
 
@@ -16,6 +17,7 @@ def command() -> None:
 
 
 command.add_command(limits)
+command.add_command(gc)
 
 
 @command.command(name="keygen")
