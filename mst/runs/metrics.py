@@ -89,16 +89,18 @@ def case_means(trials: Iterable[GradedTrial]) -> dict[str, dict[str, float | Non
 
 
 class MetricDifferences:
-    """One candidate's metrics less the baseline's, case by case; what is kept does not grow with the cases."""
+    """One candidate's metrics less the baseline's, case by case; what is kept grows with families, not with cases."""
 
     def __init__(self) -> None:
         self._cases = 0
         self._found: dict[str, StreamedMean] = {}
+        self._families: dict[str, int] = {}
 
     def add(
         self, baseline: Mapping[str, float | None], candidate: Mapping[str, float | None], family: str | None
     ) -> None:
         """Count one case. A metric that a side does not know there has no difference there."""
+        unit = None if family is None else self._families.setdefault(family, len(self._families))
         for name in dict.fromkeys((*baseline, *candidate)):
             if name not in self._found and len(self._found) >= MAX_DIFFERENCES:
                 continue
@@ -106,7 +108,7 @@ class MetricDifferences:
             known = ours is not None and theirs is not None
             difference = ours - theirs if ours is not None and theirs is not None else None
             if name in self._found or known:
-                self._found.setdefault(name, StreamedMean()).add(difference, family)
+                self._found.setdefault(name, StreamedMean()).add(difference, unit)
         self._cases += 1
 
     def estimates(self) -> dict[str, MeanEstimate]:

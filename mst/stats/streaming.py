@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable
 
 from mst.stats.intervals import MeanEstimate, mean_t, t_interval
 
@@ -12,8 +11,9 @@ from mst.stats.intervals import MeanEstimate, mean_t, t_interval
 class StreamedMean:
     """The same estimate as `mean_t` of all values at once.
 
-    A case of its own leaves a running mean and sum of squares (Welford 1962). A family leaves one sum and one count,
-    since its members may come in any order and the CR1 error needs each family's sum.
+    A case of its own leaves a running mean and sum of squares (Welford 1962). A family leaves one sum and one count (16
+    bytes), since its members may come in any order and the CR1 error needs each family's sum. Families are numbers from
+    0 so that many means can share one list of names.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,10 @@ class StreamedMean:
         self._n = 0
         self._mean = 0.0
         self._squares = 0.0
-        self._families: dict[Hashable, int] = {}
         self._sums = array("d")
         self._counts = array("Q")
 
-    def add(self, value: float | None, family: Hashable | None = None) -> None:
+    def add(self, value: float | None, family: int | None = None) -> None:
         """Count a value; None is counted as missing and is no zero."""
         if value is None or not math.isfinite(value):
             self.missing += 1
@@ -44,13 +43,13 @@ class StreamedMean:
         self._mean += step / self._n
         self._squares += step * (moved - self._mean)
 
-    def _add_member(self, moved: float, family: Hashable) -> None:
-        place = self._families.setdefault(family, len(self._families))
-        if place == len(self._sums):
-            self._sums.append(0.0)
-            self._counts.append(0)
-        self._sums[place] += moved
-        self._counts[place] += 1
+    def _add_member(self, moved: float, family: int) -> None:
+        unseen = family + 1 - len(self._sums)
+        if unseen > 0:
+            self._sums.extend([0.0] * unseen)
+            self._counts.extend([0] * unseen)
+        self._sums[family] += moved
+        self._counts[family] += 1
 
     def estimate(self, level: float = 0.95) -> MeanEstimate:
         """The mean of the values so far, with its standard error and t-interval between units."""
@@ -58,7 +57,7 @@ class StreamedMean:
         if self._origin is None:
             return mean_t([None] * self.missing, level=level)
         moved = (self._n * self._mean + math.fsum(self._sums)) / n
-        mean, units = self._origin + moved, self._n + len(self._sums)
+        mean, units = self._origin + moved, self._n + sum(count > 0 for count in self._counts)
         se = self._se(moved, n, units)
         return MeanEstimate(mean, se, t_interval(mean, se, units, level), n, units, self.missing)
 
