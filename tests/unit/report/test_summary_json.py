@@ -28,3 +28,12 @@ def test_a_report_is_named_only_when_it_is_there(alone, tmp_path):
     document = summary_document(alone.run, alone.summary, path=tmp_path, gate=outcome)
     assert document["report"] == str(page)
     assert document["exitCode"] == 0
+
+
+def test_the_policy_for_errors_and_the_health_of_graders_are_told(four):
+    document = summary_document(four.run, four.summary, path=four.folder.path, gate=gate(four.summary, ["never"]))
+    assert document["errorPolicy"]["ruff"]["withoutScore"] == 2
+    assert document["errorPolicy"]["ruff"]["policy"] == "exclude"
+    assert [finding["kind"] for finding in document["health"]] == ["always_passes"]
+    assert document["looks"] is None
+    assert document["verdicts"][0]["enough"]["decisiveNeeded"] == 7

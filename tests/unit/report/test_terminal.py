@@ -75,3 +75,11 @@ def test_without_judges_there_is_no_judge_column(alone):
 def test_the_reports_path_is_on_one_line_however_long(four, tmp_path):
     path = tmp_path / ("long" * 30) / "index.html"
     assert f"report: {path}" in rendered(four, path=path).splitlines()
+
+
+def test_repeats_and_what_would_be_enough_take_a_line_each(four, repeated):
+    assert "ruff: pass@1 70.8%, pass@3 75.0%, pass^3 66.7%" in rendered(repeated).splitlines()
+    assert "pass@" not in rendered(four)
+    flat = " ".join(rendered(four).split())
+    assert flat.count("enough data?") == 1  # of the one verdict that is open
+    assert "enough data? finds 28.4 points (80% power); 10.0 points would need 170 cases" in flat
