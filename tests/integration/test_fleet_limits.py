@@ -184,6 +184,7 @@ def test_eight_processes_keep_a_rate_and_use_all_of_it(broker, rate, tokens):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_minute_has_more_calls_than_allowed(broker):
     with (
         Server(0.05) as server,

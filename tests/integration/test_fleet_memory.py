@@ -9,7 +9,7 @@ import pytest
 from mst.testing.commandline import start_mst
 from mst.testing.fleet import Bed, fleet
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(2400)]
 
 SHARDS = int(os.environ.get("MST_TEST_SHARDS", "500"))
 GROWTH_MAX_BYTES = 8 * 1024**2

@@ -20,7 +20,7 @@ from mst.testing.commandline import run_mst, until
 from mst.testing.docker import base_image, docker, docker_engine
 from mst.testing.servers import free_ports, seaweedfs, stop
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 MINE = 10001
 CANARY = "canary-" + secrets.token_hex(12)

@@ -67,6 +67,7 @@ def test_a_short_run_keeps_the_limit(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_ten_thousand_verdicts_reach_the_limit_to_within_five_per_cent_without_passing_it(tmp_path):
     share = figure(tmp_path, 10_000, 1200)

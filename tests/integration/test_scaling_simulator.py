@@ -122,6 +122,7 @@ def attempts_of(workers):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.timeout(300)
 def test_it_foretells_a_real_fleet_of_eight_workers_within_ten_percent(sim, tmp_path):
