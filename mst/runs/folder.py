@@ -162,7 +162,9 @@ class RunFolder:
         """
         path = self.path / "summary.json"
         if not path.is_file():
-            raise UsageError(f"{self.path}: no summary yet; finish it with 'mst run --resume' or 'mst grade'")
+            raise UsageError(
+                f"{self.path}: no summary yet; finish it with 'mst run CONFIG --resume RUN' or 'mst grade RUN'"
+            )
         return SummaryRecord.from_json(path.read_bytes(), str(path))
 
     def cases(self) -> CaseFile:

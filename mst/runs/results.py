@@ -176,7 +176,7 @@ def _trial_result(trial: GradedTrial, outcome: Outcome) -> TrialResult:
             passed=None,
             scores=scores,
             duration_ms=0,
-            error="Missing: this trial was not collected; 'mst run --resume' collects it",
+            error="Missing: this trial was not collected; 'mst run CONFIG --resume RUN' collects it",
             is_infrastructure_error=True,
             failure_kind="missing",
         )

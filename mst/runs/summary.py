@@ -339,9 +339,9 @@ def _error_policy(totals: Totals) -> dict[str, ErrorPolicy]:
 def _warnings(totals: Totals, phases: Phases) -> list[str]:
     warnings = []
     if phases.collect == "partial":
-        warnings.append("Collecting is partial: 'mst run --resume' collects what is missing.")
+        warnings.append("Collecting is partial: 'mst run CONFIG --resume RUN' collects what is missing.")
     if phases.grade == "partial":
-        warnings.append("Grading is partial: 'mst grade --resume' asks the graders that owe a verdict.")
+        warnings.append("Grading is partial: 'mst grade RUN --resume' asks the graders that owe a verdict.")
     graded = phases.grade != "skipped"
     if graded and not any(found.fates[Fate.SCORED] for found in totals.variants.values()):
         warnings.append("Nothing was graded: no trial has a finding that counts.")
