@@ -5,7 +5,7 @@ import pytest
 from mst.testing.chaos import Chaos
 from mst.testing.fleet import Bed, fleet
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("seed", [1])
