@@ -121,13 +121,17 @@ class Fleet:
 
     def stop(self) -> None:
         """End all workers and what they started."""
+        self.stop_workers()
+        self.client.close()
+
+    def stop_workers(self) -> None:
+        """End all workers and what they started; others can be started after."""
         for worker in self.workers.values():
             with suppress(psutil.NoSuchProcess):
                 for one in worker.family() if worker.process.poll() is None else []:
                     with suppress(psutil.NoSuchProcess):
                         one.kill()
             worker.process.wait()
-        self.client.close()
 
 
 @contextmanager
@@ -154,6 +158,7 @@ class Bed:
         assert collected.code == 0, collected.err
         [run] = (home / ".mst-results" / "quiz" / "runs").iterdir()
         self.source = RunFolder(run)
+        self._begun: list[subprocess.Popen[str]] = []
 
     @property
     def home(self) -> Path:
@@ -161,7 +166,19 @@ class Bed:
         return self.quiz.home
 
     def ready(self, workers: int) -> None:
-        """Begin a test anew: what the judge noted is forgotten, and so many workers are there, no other."""
+        """Begin a test anew: what the judge noted is forgotten, and so many workers are there, no other.
+
+        A command that an earlier test left running (it failed in the middle) is killed, and what it sent is forgotten
+        with the workers that hold it: one failure must not become the next test's.
+        """
+        left = [one for one in self._begun if one.poll() is None]
+        self._begun.clear()
+        for one in left:
+            os.killpg(one.pid, signal.SIGKILL)
+            one.communicate()
+        if left:
+            self.fleet.stop_workers()
+            self.fleet.client.flushall()
         self.quiz.forget()
         for worker in list(self.fleet.workers.values()):
             if worker.process.poll() is not None:
@@ -188,7 +205,9 @@ class Bed:
     def begin(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start any other command, with a coordinator's environment, in a process group of its own."""
         given = {**self.fleet.coordinator, **(env or {})}
-        return start_mst(*arguments, cwd=self.home, env=given, new_session=True)
+        process = start_mst(*arguments, cwd=self.home, env=given, new_session=True)
+        self._begun.append(process)
+        return process
 
     def mst(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Said:
         """Any other command, with a coordinator's environment."""
