@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mst.model.numbers import EnoughRecord, MetricDifference, PositionUse, Rate, RepeatRate
-from mst.model.run import SummaryRecord, VariantSummary, VerdictRecord
+from mst.model.summary import SummaryRecord, VariantSummary, VerdictRecord
 from mst.report import figures
 from mst.report.text import case_label, one_line, variant_label
 

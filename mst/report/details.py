@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mst.model.keys import segment
-from mst.model.run import CaseResult, TrialResult
+from mst.model.results import CaseResult, TrialResult
 from mst.model.score import GraderScore, PairCall, PreferenceRecord
 from mst.model.transcript import Event
 from mst.model.trial import TrialRecord

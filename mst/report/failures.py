@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mst.model.run import CaseResult, TrialResult
+from mst.model.results import CaseResult, TrialResult
 from mst.report.text import case_label, one_line, variant_label
 from mst.report.view import outcome
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mst.errors import InvariantError, UsageError
-from mst.model.run import Phases, SummaryRecord
+from mst.model.run import Phases
+from mst.model.summary import SummaryRecord
 from mst.report.figures import count
 from mst.report.text import names, one_line
 

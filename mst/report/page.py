@@ -6,15 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mst.model.numbers import Rate
-from mst.model.run import (
-    GraderRecord,
-    Pairwise,
-    PairwiseSummary,
-    RunRecord,
-    SummaryRecord,
-    VariantSummary,
-    VerdictRecord,
-)
+from mst.model.run import GraderRecord, RunRecord
+from mst.model.summary import Pairwise, PairwiseSummary, SummaryRecord, VariantSummary, VerdictRecord
 from mst.report import figures
 from mst.report.beside import enough_line, fact_tables, repeats_line
 from mst.report.differences import Differences, differences

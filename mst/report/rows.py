@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mst.model.keys import TrialKey
-from mst.model.run import CaseResult, SummaryRecord
+from mst.model.results import CaseResult
+from mst.model.summary import SummaryRecord
 from mst.report.chunks import ChunkWriter
 from mst.report.details import case_detail, comparison_detail, trial_detail
 from mst.report.failures import Failures

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mst.model.base import Model
-from mst.model.run import RunRecord, SummaryRecord
+from mst.model.run import RunRecord
+from mst.model.summary import SummaryRecord
 from mst.model.trial import RUN_FORMAT
 from mst.report.gates import GateOutcome, exit_code, outcome_codes
 from mst.report.words import warnings

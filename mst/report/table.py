@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mst.model.run import SummaryRecord, VariantSummary
+from mst.model.summary import SummaryRecord, VariantSummary
 from mst.report import figures
 from mst.report.rows import Rows
 from mst.report.words import judge_mean

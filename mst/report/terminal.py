@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mst.model.keys import short_id
-from mst.model.run import RunRecord, SummaryRecord, VariantSummary, VerdictRecord
+from mst.model.run import RunRecord
+from mst.model.summary import SummaryRecord, VariantSummary, VerdictRecord
 from mst.report.beside import enough_line, repeats_line
 from mst.report.figures import cost, count, percent, percent_interval, seconds
 from mst.report.text import names, one_line

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Literal, Protocol
 
 from mst.model.keys import TrialKey
-from mst.model.run import CaseResult, RunRecord, SummaryRecord, TrialResult
+from mst.model.results import CaseResult, TrialResult
+from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord
+from mst.model.summary import SummaryRecord
 from mst.model.trial import TrialRecord
 
 

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from mst.model.keys import regrade_number
-from mst.model.run import (
-    Counts,
-    ErrorPolicy,
-    HealthFinding,
-    Pairwise,
-    RunRecord,
-    SummaryRecord,
-    VariantSummary,
-    VerdictRecord,
-)
+from mst.model.run import RunRecord
+from mst.model.summary import Counts, ErrorPolicy, HealthFinding, Pairwise, SummaryRecord, VariantSummary, VerdictRecord
 from mst.report.beside import position_words
 from mst.report.figures import count, p_value, percent, points, points_interval
 from mst.report.text import names, one_line

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from mst.grade.contract import GradingSource
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import TrialKey
-from mst.model.run import CaseResult, Grading, GradingRunner, Phases, RunRecord, SummaryRecord
+from mst.model.results import CaseResult
+from mst.model.run import Grading, GradingRunner, Phases, RunRecord
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import UnitKey
+from mst.model.summary import SummaryRecord
 from mst.process.stop import Stop
 from mst.runs.earlier import preference_record, score_record
 from mst.runs.folder import RunFolder

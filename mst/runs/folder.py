@@ -31,8 +31,10 @@ from mst.judges.contract import Subject
 from mst.model.base import FileRef
 from mst.model.case import Case
 from mst.model.keys import ComparisonKey, TrialKey, segment
-from mst.model.run import CaseResult, RunRecord, SummaryRecord
+from mst.model.results import CaseResult
+from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord, ScoreRecord
+from mst.model.summary import SummaryRecord
 from mst.model.trial import TrialRecord, trial_digest
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mst.model.case import EvalPlan
-from mst.model.run import HealthFinding
 from mst.model.score import ComparisonGrading, GraderScore, PairCall, TrialGrading
+from mst.model.summary import HealthFinding
 from mst.runs.grading import GradedCase
 from mst.stats.agreement import cohen_kappa
 from mst.stats.preferences import Slot, position_bias

@@ -9,7 +9,8 @@ from pathlib import Path
 from mst.config.files import write_atomic
 from mst.errors import CorruptFile, FormatError
 from mst.model.keys import source_stem
-from mst.model.run import LatestRecord, PreviousRun, RunRecord, SummaryRecord
+from mst.model.run import LatestRecord, RunRecord
+from mst.model.summary import PreviousRun, SummaryRecord
 from mst.runs.folder import RunFolder
 
 

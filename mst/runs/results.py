@@ -11,7 +11,7 @@ from typing import IO, Any, Self
 from mst.grade.names import graders_for
 from mst.model.case import Case, EvalPlan, Variant
 from mst.model.numbers import Rate
-from mst.model.run import CallTrace, CaseRequest, CaseResult, TrialResult
+from mst.model.results import CallTrace, CaseRequest, CaseResult, TrialResult
 from mst.model.score import GraderScore
 from mst.model.transcript import Usage
 from mst.model.trial import RUN_FORMAT, TrialRecord

@@ -7,13 +7,12 @@ from typing import Any
 
 from mst.model.base import digest
 from mst.model.case import Variant
-from mst.model.run import (
+from mst.model.run import Phases, RunRecord
+from mst.model.summary import (
     ErrorPolicy,
     Pairwise,
     PairwiseSummary,
-    Phases,
     PreviousRun,
-    RunRecord,
     SummaryMetrics,
     SummaryRecord,
     Telemetry,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mst.model.case import Case, EvalPlan
-from mst.model.run import CaseResult, Counts
+from mst.model.results import CaseResult
 from mst.model.score import ComparisonGrading, GraderScore, Preference
+from mst.model.summary import Counts
 from mst.model.transcript import Evidence, Usage
 from mst.runs.grading import GradedCase, GradedTrial
 from mst.runs.health import Health, slot_records

@@ -14,8 +14,9 @@ from mst.errors import MstError, UsageError
 from mst.grade.contract import GradingSource
 from mst.grade.live import Live
 from mst.grade.names import pairwise_for
-from mst.model.run import Grading, GradingRunner, RunRecord, SummaryRecord
+from mst.model.run import Grading, GradingRunner, RunRecord
 from mst.model.shard import Unit
+from mst.model.summary import SummaryRecord
 from mst.process.redact import Redactor
 from mst.runs.assemble import assemble
 from mst.runs.authors import drop, given_by, note_authors, settled

@@ -9,7 +9,7 @@ from pathlib import Path
 from mst.model.base import FileRef, digest
 from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec, Variant
 from mst.model.keys import ComparisonKey, TrialKey
-from mst.model.run import GradingRunner, SummaryRecord
+from mst.model.run import GradingRunner
 from mst.model.score import (
     CheckResult,
     ComparisonGrading,
@@ -19,6 +19,7 @@ from mst.model.score import (
     SubScore,
     TrialGrading,
 )
+from mst.model.summary import SummaryRecord
 from mst.model.transcript import Event, Transcript, Usage
 from mst.model.trial import TrialRecord
 from mst.runs.assemble import assemble

@@ -1,6 +1,6 @@
 from mst.model.base import FileRef
 from mst.model.keys import TrialKey
-from mst.model.run import TrialResult
+from mst.model.results import TrialResult
 from mst.model.score import GraderScore
 from mst.model.transcript import Event, Transcript
 from mst.report import details

@@ -1,4 +1,5 @@
-from mst.model.run import Counts, Selection
+from mst.model.run import Selection
+from mst.model.summary import Counts
 from mst.report.words import claim, counts_line, evidence, pairwise_line, warnings
 
 
