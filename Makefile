@@ -6,6 +6,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
+SCAN := .venv-scan
 
 # The newest of these that runs and is new enough; say `make PYTHON=...` for another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -29,7 +30,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --s
 OURS = pyproject.toml --all-extras --group build
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check static test test-long lock bench docs clean
+.PHONY: help install demo check static test test-long lock bench docs scanners clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
@@ -61,6 +62,7 @@ lock:  ## choose versions again (needs uv on PATH)
 	$(COMPILE) $(OURS) -o requirements/runtime.txt
 	$(COMPILE) $(OURS) --group dev --group integration -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --group bench -o requirements/bench.txt
+	$(COMPILE) --group scan -o requirements/scan.txt
 
 bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other harnesses
 	$(BIN)/python benchmarks/startup.py
@@ -69,8 +71,10 @@ bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other h
 	$(BIN)/python benchmarks/shard_latency.py
 	$(BIN)/python benchmarks/store.py
 
+scanners: $(SCAN)/.scanners  ## install what looks over infra/terraform; a test uses it when it is there
+
 clean:  ## delete what these commands made; results of evals stay
-	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(SCAN) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.place:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer with the venv module was found." \
@@ -93,4 +97,10 @@ $(BENCH)/.peers: requirements/bench.txt $(VENV)/.place
 	rm -rf $(BENCH)
 	$(BIN)/python -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(SCAN)/.scanners: requirements/scan.txt $(VENV)/.place
+	rm -rf $(SCAN)
+	$(BIN)/python -m venv $(SCAN)
+	$(SCAN)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/scan.txt
 	@touch $@

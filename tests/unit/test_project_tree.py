@@ -112,6 +112,7 @@ def test_every_dependency_is_in_its_lock():
         "runtime.txt": ours,
         "dev.txt": [*ours, *groups["dev"], *groups["integration"]],
         "bench.txt": groups["bench"],
+        "scan.txt": groups["scan"],
     }
     for lock, requirements in wanted.items():
         locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / lock).read_text(), re.MULTILINE))
