@@ -27,6 +27,10 @@ import click
               help="Memory of one shard and all that it runs.")  # fmt: skip
 @click.option("--shard-cpus", type=click.FloatRange(min=0.1), default=None, help="Processors of one shard.")
 @click.option("--shard-pids", type=click.IntRange(16), default=None, help="Processes of one shard.")
+@click.option("--shard-disk", type=click.FloatRange(min=0.01), default=None, metavar="GIB",
+              help="Disk of one shard; it is ended soon after it uses more.")  # fmt: skip
+@click.option("--shard-minutes", type=click.FloatRange(min=0.01), default=None, metavar="MINUTES",
+              help="Time of one attempt at a shard, waiting for turns included.")  # fmt: skip
 @click.option("--with-stdin", is_flag=True, hidden=True, help="End at once when stdin closes.")
 @click.option("--janitor-every", type=float, default=10.0, hidden=True)
 @click.option("--settle", type=float, default=120.0, hidden=True)
@@ -50,6 +54,8 @@ def command(
     shard_memory: float | None,
     shard_cpus: float | None,
     shard_pids: int | None,
+    shard_disk: float | None,
+    shard_minutes: float | None,
     with_stdin: bool,
     janitor_every: float,
     settle: float,
@@ -64,6 +70,7 @@ def command(
     mst worker --trusted
     mst worker --trusted --work grade --slots 4
     mst worker --trusted --slots 2 --shard-memory 4 --shard-cpus 1
+    mst worker --trusted --shard-disk 20 --shard-minutes 120
     """
     from mst.config.settings import Settings
     from mst.fleet.confine import ShardBounds
@@ -89,6 +96,8 @@ def command(
             memory_bytes=None if shard_memory is None else int(shard_memory * 1024**3),
             cpus=shard_cpus,
             pids=shard_pids,
+            disk_bytes=None if shard_disk is None else int(shard_disk * 1024**3),
+            time_s=None if shard_minutes is None else shard_minutes * 60,
         ),
     )
     ctx.exit(run_worker(options, Settings.from_environment()))

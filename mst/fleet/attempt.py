@@ -31,6 +31,7 @@ from mst.fleet.host import Host
 from mst.fleet.kept import KeptUnits
 from mst.fleet.lease import Lease
 from mst.fleet.ledger_keys import unit_token
+from mst.fleet.overuse import Overuse, cap_files
 from mst.fleet.tokens import TokenKeeper
 from mst.model.fleet import Envelope
 from mst.model.manifest import ManifestFile, ShardManifest
@@ -58,6 +59,8 @@ How = Literal["committed", "lost", "failed", "cancelled", "given_back"]
 GIVEN_BACK = {
     "exited": "crashed",
     "silent": "silence",
+    "disk": "disk",
+    "time": "time",
     "out_of_memory": "out_of_memory",
     "protocol": "protocol",
     "no_machine": "no_machine",
@@ -242,14 +245,17 @@ class Attempt:
     def _supervise(
         self, spec: ShardSpec, folder: Path, delivery: Delivery, lease: Lease, values: Mapping[str, str]
     ) -> AttemptOutcome:
-        with confined(self._host.bounds) as group:
-            outcome = self._supervise_in(group, spec, folder, delivery, lease, values)
+        bounds = self._host.bounds
+        watch = Overuse(folder, disk_bytes=bounds.disk_bytes, time_s=bounds.time_s)
+        with confined(bounds) as group, watch:
+            outcome = self._supervise_in(group, watch, spec, folder, delivery, lease, values)
             over_memory = group is not None and group.reached().get("memory", 0) > 0
         if over_memory and not outcome.ok:
             return replace(outcome, reason="out_of_memory", detail="the shard used more memory than it may")
         return outcome
 
     def _supervise_in(
+        watch: Overuse,
         self,
         group: Group | None,
         spec: ShardSpec,
@@ -258,9 +264,10 @@ class Attempt:
         lease: Lease,
         values: Mapping[str, str],
     ) -> AttemptOutcome:
-        environment = {"MST_MACHINE_ID": self._host.name, **tracing.carried()}
-        started = partial(join, group) if group is not None else lambda _pid: None
-        channel = ProcessChannel(folder / "worker", started=started, environment=environment)
+        temporary = folder / "tmp"
+        temporary.mkdir(mode=0o700)
+        environment = {"MST_MACHINE_ID": self._host.name, "TMPDIR": str(temporary), **tracing.carried()}
+        channel = ProcessChannel(folder / "worker", started=partial(self._confine, group), environment=environment)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(
@@ -275,12 +282,19 @@ class Attempt:
             unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},
             started=lambda key: self._begin(delivery, key),
+            overuse=watch.found,
             hello=self._greet,
         )
         try:
             return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
         finally:
             channel.close()
+    def _confine(self, group: Group | None, pid: int) -> None:
+        if group is not None:
+            join(group, pid)
+        if self._host.bounds.disk_bytes is not None:
+            cap_files(pid, self._host.bounds.disk_bytes)
+
 
     def _begin(self, delivery: Delivery, key: UnitKey) -> None:
         self._began[key] = time.monotonic()

@@ -29,7 +29,11 @@ PACE = threading.Event()
 WAIT_S = 1.0
 LOOK_EVERY_S = 2.0
 """How often the store is looked at without a hint from the ledger."""
-WORDS = {"waiting_token": "a credential expires: renew it in the secrets file; the shard waits for that"}
+WORDS = {
+    "waiting_token": "a credential expires: renew it in the secrets file; the shard waits for that",
+    "disk": "it used more disk than a shard may",
+    "time": "it took longer than a shard may",
+}
 SHOWN_EVENTS = frozenset({"acquire", "start", "expire", "give_back", "finish", "commit", "cancel"})
 SHOWN: dict[State, Shown] = {
     State.QUEUED: "queued",

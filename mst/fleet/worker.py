@@ -107,7 +107,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         BrokerError: the broker is unreachable or unfit.
     """
     broker_url, store_uri = _required(options, settings)
-    options.bounds.check()
+    options.bounds.check(Path(tempfile.gettempdir()))
     for warning in check_broker(broker_url).warnings:
         log.warning("broker", warning=warning)
     os.umask(0o077)

@@ -19,6 +19,8 @@ LossReason = Literal[
     "cancelled",
     "version",
     "out_of_memory",
+    "disk",
+    "time",
     "no_machine",
     "refused",
     "store",

@@ -62,6 +62,7 @@ class Handlers:
         fetch: finds a file that the worker asked for by digest.
         turns: limits and budget; without it everything starts at once.
         fresh: renewed values of secrets to hand on, once; None while there are none. Asked all the time.
+        overuse: which bound of this machine the shard has passed, and in words. Asked all the time; ends the attempt.
     """
 
     unit: Callable[[UnitDone, Sequence[Path]], None]
@@ -71,6 +72,7 @@ class Handlers:
     fetch: Callable[[str], Path] | None = None
     turns: Turns | None = None
     fresh: Callable[[], Mapping[str, str] | None] = lambda: None
+    overuse: Callable[[], tuple[LossReason, str] | None] = lambda: None
 
 
 def supervise(
@@ -169,6 +171,8 @@ class _Session:
     def _step(self) -> bool:
         """Handle one line, or the passing of time. Returns whether the worker still talks."""
         self._pass_cancel_on()
+        if (over := self._handlers.overuse()) is not None:
+            raise _Ended(*over)
         if (values := self._handlers.fresh()) is not None:
             self._hand_out_again(values)
         try:

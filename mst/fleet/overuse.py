@@ -1,0 +1,120 @@
+"""Disk and time of one shard, watched rather than kept by the kernel: nothing here needs root or a file system of its own.
+
+What a shard writes lies below one folder (its `TMPDIR` too). A thread adds that folder up again and again and never
+spends more than a tenth of its time on it, so a fast writer is a little over its bound before it is ended. The kernel
+keeps one part: no single file gets larger than the whole bound.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mst.shards.contract import LossReason
+
+PACE_S = 1.0
+IDLE_PARTS = 10
+"""A scan is followed by a rest of at least this many times its duration."""
+BLOCK_BYTES = 512
+
+
+class Overuse:
+    """Watches a shard from entering to leaving.
+
+    Args:
+        folder: that everything it writes lies in.
+        disk_bytes: how much may lie there; None watches nothing.
+        time_s: how long it may take, waiting for turns included; time in which the machine slept does not count.
+    """
+
+    def __init__(self, folder: Path, *, disk_bytes: int | None, time_s: float | None, pace_s: float = PACE_S) -> None:
+        self._folder = folder
+        self._disk_bytes = disk_bytes
+        self._time_s = time_s
+        self._pace_s = pace_s
+        self._until = None if time_s is None else time.monotonic() + time_s
+        self._is_full = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="mst-disk")
+
+    def __enter__(self) -> Self:
+        if self._disk_bytes is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._disk_bytes is not None:
+            self._thread.join()
+
+    def found(self) -> tuple[LossReason, str] | None:
+        """Which bound was passed, and in words; None while none was. Cheap."""
+        if self._is_full:
+            assert self._disk_bytes is not None
+            return "disk", f"the shard used more than the {_gib(self._disk_bytes)} of disk that it may"
+        if self._until is not None and time.monotonic() >= self._until:
+            return "time", f"the shard took longer than the {self._time_s:g} s that it may"
+        return None
+
+    def _watch(self) -> None:
+        assert self._disk_bytes is not None
+        pause_s = self._pace_s
+        while not self._ended.wait(pause_s):
+            began = time.monotonic()
+            if used_bytes(self._folder, self._disk_bytes, self._ended) > self._disk_bytes:
+                self._is_full = True
+                return
+            pause_s = max(self._pace_s, IDLE_PARTS * (time.monotonic() - began))
+
+
+def used_bytes(folder: Path, most: int, stop: threading.Event | None = None) -> int:
+    """Bytes of disk below a folder, links followed nowhere and counted once; more than `most` are not all counted.
+
+    What vanishes meanwhile, or may not be read, is passed over.
+    """
+    total = 0
+    linked: set[tuple[int, int]] = set()
+    folders = [str(folder)]
+    while folders and total <= most and not (stop is not None and stop.is_set()):
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    total += _own_bytes(entry, linked)
+                    if total > most:
+                        break
+        except OSError:
+            continue
+    return total
+
+
+def _own_bytes(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> int:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0
+    if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
+        if (status.st_dev, status.st_ino) in linked:
+            return 0
+        linked.add((status.st_dev, status.st_ino))
+    return status.st_blocks * BLOCK_BYTES
+
+
+def cap_files(pid: int, most_bytes: int) -> None:
+    """Let the kernel refuse a process that has just started, and what it starts, any larger file. Linux only."""
+    if sys.platform == "linux":
+        import resource  # noqa: PLC0415 - of Unix only
+
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+
+def _gib(count: int) -> str:
+    return f"{count / 1024**3:.3g} GiB"
