@@ -59,9 +59,9 @@ How = Literal["committed", "lost", "failed", "cancelled", "given_back"]
 GIVEN_BACK = {
     "exited": "crashed",
     "silent": "silence",
+    "out_of_memory": "out_of_memory",
     "disk": "disk",
     "time": "time",
-    "out_of_memory": "out_of_memory",
     "protocol": "protocol",
     "no_machine": "no_machine",
     "lost": "crashed",
@@ -166,8 +166,8 @@ class Attempt:
                 delivery.abandon()
         if lease.why == "lost":
             return Ended("lost", lease.cancel.reason)
-        if self._is_whole(spec, adopted, delivery):
-            return self._commit(spec, adopted, delivery.files)
+        if all(key in adoption.units or delivery.has_stored(key) for key in spec.planned):
+            return self._commit(spec, adoption, delivery)
         return self._unfinished(outcome, delivery, lease)
 
     def _fetch_bundle(self, folder: Path) -> ShardSpec:
@@ -255,19 +255,18 @@ class Attempt:
         return outcome
 
     def _supervise_in(
-        watch: Overuse,
         self,
         group: Group | None,
+        watch: Overuse,
         spec: ShardSpec,
         folder: Path,
         delivery: Delivery,
         lease: Lease,
         values: Mapping[str, str],
     ) -> AttemptOutcome:
-        temporary = folder / "tmp"
-        temporary.mkdir(mode=0o700)
-        environment = {"MST_MACHINE_ID": self._host.name, "TMPDIR": str(temporary), **tracing.carried()}
-        channel = ProcessChannel(folder / "worker", started=partial(self._confine, group), environment=environment)
+        environment = {"MST_MACHINE_ID": self._host.name, **tracing.carried()}
+        started = partial(join, group) if group is not None else lambda _pid: None
+        channel = ProcessChannel(folder / "worker", started=started, environment=environment)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(
@@ -278,23 +277,18 @@ class Attempt:
                 spend=self._host.spend(spec.run_id),
                 budget=Budget.of(plan.budget),
                 attempt=self._id,
+                told=self._used,
             ),
             unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},
             started=lambda key: self._begin(delivery, key),
-            overuse=watch.found,
             hello=self._greet,
+            overuse=watch.found,
         )
         try:
             return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
         finally:
             channel.close()
-    def _confine(self, group: Group | None, pid: int) -> None:
-        if group is not None:
-            join(group, pid)
-        if self._host.bounds.disk_bytes is not None:
-            cap_files(pid, self._host.bounds.disk_bytes)
-
 
     def _begin(self, delivery: Delivery, key: UnitKey) -> None:
         self._began[key] = time.monotonic()
