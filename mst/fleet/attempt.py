@@ -166,8 +166,8 @@ class Attempt:
                 delivery.abandon()
         if lease.why == "lost":
             return Ended("lost", lease.cancel.reason)
-        if all(key in adoption.units or delivery.has_stored(key) for key in spec.planned):
-            return self._commit(spec, adoption, delivery)
+        if self._is_whole(spec, adopted, delivery):
+            return self._commit(spec, adopted, delivery.files)
         return self._unfinished(outcome, delivery, lease)
 
     def _fetch_bundle(self, folder: Path) -> ShardSpec:
@@ -264,9 +264,10 @@ class Attempt:
         lease: Lease,
         values: Mapping[str, str],
     ) -> AttemptOutcome:
-        environment = {"MST_MACHINE_ID": self._host.name, **tracing.carried()}
-        started = partial(join, group) if group is not None else lambda _pid: None
-        channel = ProcessChannel(folder / "worker", started=started, environment=environment)
+        temporary = folder / "tmp"
+        temporary.mkdir(mode=0o700)
+        environment = {"MST_MACHINE_ID": self._host.name, "TMPDIR": str(temporary), **tracing.carried()}
+        channel = ProcessChannel(folder / "worker", started=partial(self._confine, group), environment=environment)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(
@@ -277,7 +278,6 @@ class Attempt:
                 spend=self._host.spend(spec.run_id),
                 budget=Budget.of(plan.budget),
                 attempt=self._id,
-                told=self._used,
             ),
             unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},
@@ -289,6 +289,12 @@ class Attempt:
             return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
         finally:
             channel.close()
+
+    def _confine(self, group: Group | None, pid: int) -> None:
+        if group is not None:
+            join(group, pid)
+        if self._host.bounds.disk_bytes is not None:
+            cap_files(pid, self._host.bounds.disk_bytes)
 
     def _begin(self, delivery: Delivery, key: UnitKey) -> None:
         self._began[key] = time.monotonic()
