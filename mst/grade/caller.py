@@ -17,12 +17,12 @@ from mst.grade.breaker import Breaker
 from mst.grade.contract import Grader
 from mst.judges import strictjson
 from mst.judges.contract import JudgeContext
-from mst.judges.limits import Limits
 from mst.judges.options import parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.process import tracing
 from mst.process.redact import Redactor
+from mst.providers.limits import Limits
 from mst.sandboxes.contract import Sandbox
 
 GUARD_S = 30.0

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from mst.grade.combine import case_preference
 from mst.grade.contract import Pair
 from mst.judges.contract import Subject
-from mst.judges.spending import total_usage
 from mst.model.case import GraderSpec
 from mst.model.score import PairCall, Preference, Side
+from mst.providers.spending import total_usage
 
 Order = Literal["baseline_first", "candidate_first"]
 Pairing = Literal["index", "last", "all"]

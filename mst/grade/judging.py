@@ -9,9 +9,9 @@ from typing import Any
 
 from mst.errors import GraderError
 from mst.judges.contract import Finding
-from mst.judges.spending import total_usage
 from mst.model.case import GraderSpec
 from mst.model.score import GraderScore
+from mst.providers.spending import total_usage
 
 HIGH_SPREAD = 0.2
 """A standard deviation over repetitions above this is flagged."""

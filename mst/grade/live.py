@@ -18,13 +18,13 @@ from mst.grade.judging import check_finding, judged, skipped
 from mst.grade.pairwise import prefer
 from mst.grade.redaction import redacted
 from mst.judges.contract import Judge, Subject
-from mst.judges.limits import Limits
 from mst.judges.python_call import MEMORY_BYTES
 from mst.judges.view import not_asked, unmet
 from mst.model.case import EvalPlan, GraderSpec
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, TrialGrading
 from mst.process.redact import Redactor
+from mst.providers.limits import Limits
 from mst.sandboxes.contract import Sandbox
 from mst.sandboxes.open import open_sandbox
 

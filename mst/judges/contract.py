@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from mst.config.files import FileSource
-from mst.judges.limits import Limits
 from mst.model.base import FileRef, Model
 from mst.model.case import Case, GraderSpec
 from mst.model.score import Side, SubScore
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
+from mst.providers.limits import Limits
 from mst.sandboxes.contract import Sandbox
 
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 import importlib
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mst.errors import GraderError
-from mst.judges.attempts import Again, GiveUp, ModelFault, after, bound_s
 from mst.judges.contract import JudgeContext
-from mst.judges.endpoints import Endpoint, ModelOptions, missing_package
+from mst.judges.endpoints import ModelOptions
 from mst.judges.prompts import Prompt
 from mst.model.transcript import Usage
+from mst.providers.attempts import ModelFault, bound_s
+from mst.providers.load import library as providers
+from mst.providers.patience import QUEUE_S, Patience
+from mst.providers.spending import priced
 
 CHARACTERS_A_TOKEN = 4
-SHOWN_ERROR_CHARACTERS = 300
-QUEUE_S = 3600.0
-"""The longest that a call may wait for its turn under the config's rate limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +34,6 @@ class Answered:
     provider: str
     model: str
     metadata: dict[str, Any] | None
-
-
-@dataclass
-class _Tally:
-    """What one call met, over all its tries."""
-
-    faults: list[str] = field(default_factory=list)
 
 
 class Models:
@@ -74,7 +66,7 @@ class Models:
         if absent:
             raise GraderError(f"no value for {', '.join(absent)}; give it in the secrets file", "auth")
         for endpoint in self._endpoints:
-            _library().check(endpoint)
+            providers().check(endpoint)
         if self._options.probe:
             await self._probe(context)
 
@@ -93,54 +85,25 @@ class Models:
         Raises:
             GraderError: no usable answer, with its kind.
         """
-        tally = _Tally()
+        patience = Patience(retries=self._retries, limits=context.limits, redact=context.redact)
         for index, endpoint in enumerate(self._endpoints):
-            answered = await self._ask_one(index, endpoint, prompt, schema, context, tally)
-            if answered is not None:
-                return answered
-        raise AssertionError("the last provider is never left")
 
-    async def _ask_one(
-        self,
-        index: int,
-        endpoint: Endpoint,
-        prompt: Prompt,
-        schema: dict[str, Any],
-        context: JudgeContext,
-        tally: _Tally,
-    ) -> Answered | None:
-        """The answer of one provider; None when it is left for the next one."""
-        retried = told = 0
-        while True:
+            async def send(index: int = index) -> tuple[dict[str, Any], Usage | None]:
+                return await self._try(index, prompt, schema, context)
+
             try:
-                value, usage = await self._try(index, prompt, schema, context)
+                found = await patience.ask(endpoint, send, is_last=index == len(self._endpoints) - 1)
             except ModelFault as fault:
-                said = context.redact(str(fault))[:SHOWN_ERROR_CHARACTERS]
-                tally.faults.append(f"{endpoint.model}: {said}")
-                step = after(
-                    fault,
-                    retries_left=self._retries - retried,
-                    retried=retried,
-                    told_waits=told,
-                    is_last=index == len(self._endpoints) - 1,
+                raise GraderError(str(fault), fault.kind) from fault.__cause__
+            if found is not None:
+                return Answered(
+                    value=found[0],
+                    usage=priced(found[1], endpoint, context.pricing),
+                    provider=endpoint.dialect,
+                    model=endpoint.name,
+                    metadata={"attempts": patience.faults} if patience.faults else None,
                 )
-                if isinstance(step, GiveUp):
-                    raise GraderError(_last_words(tally, retried, told), fault.kind) from fault
-                if not isinstance(step, Again):
-                    return None
-                told += step.told
-                retried += not step.told
-                if step.told:
-                    context.limits.named(endpoint.limit_name).pause(step.wait_s)
-                await asyncio.sleep(step.wait_s)
-                continue
-            return Answered(
-                value=value,
-                usage=priced(usage, endpoint, context.pricing),
-                provider=endpoint.dialect,
-                model=endpoint.name,
-                metadata={"attempts": tally.faults} if tally.faults else None,
-            )
+        raise AssertionError("the last provider is never left")
 
     async def _try(
         self, index: int, prompt: Prompt, schema: dict[str, Any], context: JudgeContext
@@ -149,7 +112,7 @@ class Models:
         made = self._model(index, context)
         expected = (len(prompt.system) + len(prompt.user)) // CHARACTERS_A_TOKEN + self._options.max_tokens // 4
         async with context.limits.named(endpoint.limit_name).slot(expected) as slot:
-            response = await made.request(prompt, schema, self._options, context.timeout_s)
+            response = await _library().request(made, prompt, schema, self._options, context.timeout_s)
             usage: Usage | None = response.usage
             if usage is not None and usage.input_tokens is not None and usage.output_tokens is not None:
                 slot.used = usage.input_tokens + usage.output_tokens
@@ -160,7 +123,7 @@ class Models:
         if index not in models:
             endpoint = self._endpoints[index]
             key = context.secrets.get(endpoint.key_name, "") if endpoint.key_name else "none"
-            models[index] = _library().Connection(endpoint, key)
+            models[index] = providers().Connection(endpoint, key)
         return models[index]
 
     async def aclose(self) -> None:
@@ -169,40 +132,7 @@ class Models:
             await made.close()
 
 
-def priced(usage: Usage | None, endpoint: Endpoint, pricing: Mapping[str, Any]) -> Usage | None:
-    """Usage with what it cost by the config's prices, when the model has any. Prices are USD per million tokens."""
-    price = pricing.get(endpoint.model) or pricing.get(endpoint.name)
-    if usage is None or not price or usage.input_tokens is None or usage.output_tokens is None:
-        return usage
-    if price.get("input") is None or price.get("output") is None:
-        return usage
-    read, made = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    fresh = max(0, usage.input_tokens - read - made)
-    cost = fresh * price["input"] + usage.output_tokens * price["output"]
-    cost += read * _or(price.get("cache_read"), price["input"]) + made * _or(price.get("cache_write"), price["input"])
-    return usage.model_copy(update={"estimated_cost_usd": cost / 1_000_000})
-
-
-def _or(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
-
-
-def _last_words(tally: _Tally, retried: int, told: int) -> str:
-    """What the last provider said, then what those before it said; each once."""
-    tried = f" after {retried} retries" if retried else ""
-    waited = f" after waiting {told} times as told" if told else ""
-    last = tally.faults[-1]
-    before = [fault for fault in dict.fromkeys(tally.faults[:-1]) if fault != last]
-    return f"{last}{tried}{waited}" + (f" (before: {'; '.join(before)})" if before else "")
-
-
 def _library() -> Any:
-    """The module that knows the model library, imported when a model is first needed.
-
-    Raises:
-        ConfigError: the extra is missing.
-    """
-    try:
-        return importlib.import_module("mst.judges.library")
-    except ModuleNotFoundError as error:
-        raise missing_package(error) from error
+    """The module that knows judges' requests in the model library's terms, imported when a model is first needed."""
+    providers()  # says which extra is missing
+    return importlib.import_module("mst.judges.library")

@@ -16,11 +16,11 @@ from mst.errors import ConfigError, GraderError, GradingFault, InvariantError
 from mst.judges.contract import Finding, Judge, JudgeContext, Subject
 from mst.judges.options import Options, parse_options
 from mst.judges.program import need_secrets
-from mst.judges.spending import total_usage
 from mst.judges.verdict import first_fault
 from mst.model.base import Model, digest
 from mst.model.case import GraderSpec
 from mst.model.score import SubScore
+from mst.providers.spending import total_usage
 
 SETTINGS = ("name", "threshold", "secrets")
 

@@ -7,10 +7,10 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from mst.judges.limits import Limiter, Limits, Slot
 from mst.model.base import Model
 from mst.model.case import Variant
 from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey
+from mst.providers.limits import Limiter, Limits, Slot
 
 
 class Asking:

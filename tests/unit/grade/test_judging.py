@@ -7,10 +7,10 @@ import pytest
 from mst.errors import GraderError
 from mst.grade.judging import check_finding, judged
 from mst.judges.contract import Finding
-from mst.judges.spending import total_usage
 from mst.model.case import GraderSpec
 from mst.model.score import SubScore
 from mst.model.transcript import Usage
+from mst.providers.spending import total_usage
 
 SPEC = GraderSpec(type="command", name="style", threshold=0.7)
 

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from mst.errors import GraderError
-from mst.judges.endpoints import Endpoint
-from mst.judges.limits import Limits
-from mst.judges.models import priced
 from mst.model.transcript import Usage
+from mst.providers.endpoints import Endpoint
+from mst.providers.limits import Limits
+from mst.providers.spending import priced
 from mst.testing.modelserver import (
     BROKEN,
     EXPIRED_KEY,
@@ -29,7 +29,7 @@ DIALECTS = ("openai", "anthropic", "google")
 
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch):
-    monkeypatch.setattr("mst.judges.attempts.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("mst.providers.attempts.FIRST_WAIT_S", 0.01)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from mst.judges.limits import MARGIN, SLACK_S, Limiter, Limits, Pace
+from mst.providers.limits import MARGIN, SLACK_S, Limiter, Limits, Pace
 
 
 def test_starts_are_evenly_spaced():

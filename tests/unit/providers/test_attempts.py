@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from mst.judges.attempts import MAX_TOLD_WAITS, MAX_WAIT_S, Again, GiveUp, Leave, ModelFault, after, backoff_s, bound_s
+from mst.providers.attempts import (
+    MAX_TOLD_WAITS,
+    MAX_WAIT_S,
+    Again,
+    GiveUp,
+    Leave,
+    ModelFault,
+    after,
+    backoff_s,
+    bound_s,
+)
 
 
 def decide(fault: ModelFault, **changes):

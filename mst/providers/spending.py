@@ -1,0 +1,39 @@
+"""What calls of models cost, and what several used together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mst.model.transcript import Usage
+from mst.providers.endpoints import Endpoint
+
+
+def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
+    """The sum of what was used; a value that one of them does not know is not known of the sum."""
+    known = [usage for usage in usages if usage is not None]
+    if not known or len(known) < len(usages):
+        return None
+    sums: dict[str, Any] = {}
+    for field in Usage.model_fields:
+        values = [getattr(usage, field) for usage in known]
+        sums[field] = None if None in values else sum(values)
+    return Usage(**sums)
+
+
+def priced(usage: Usage | None, endpoint: Endpoint, pricing: Mapping[str, Any]) -> Usage | None:
+    """Usage with what it cost by the config's prices, when the model has any. Prices are USD per million tokens."""
+    price = pricing.get(endpoint.model) or pricing.get(endpoint.name)
+    if usage is None or not price or usage.input_tokens is None or usage.output_tokens is None:
+        return usage
+    if price.get("input") is None or price.get("output") is None:
+        return usage
+    read, made = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    fresh = max(0, usage.input_tokens - read - made)
+    cost = fresh * price["input"] + usage.output_tokens * price["output"]
+    cost += read * _or(price.get("cache_read"), price["input"]) + made * _or(price.get("cache_write"), price["input"])
+    return usage.model_copy(update={"estimated_cost_usd": cost / 1_000_000})
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
