@@ -15,6 +15,7 @@ from mst.errors import BrokerError
 from mst.fleet.host import renewal_s
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_states import Outcome
+from mst.fleet.metrics import Uncounted
 from mst.model.fleet import ShardRef
 from mst.shards.contract import Cancel
 
@@ -38,6 +39,7 @@ class Lease:
         ttl_s: float,
         draining: threading.Event,
         hurrying: threading.Event | None = None,
+        counts: Uncounted | None = None,
     ) -> None:
         self.cancel = Cancel()
         self.why: StopReason | None = None
@@ -48,10 +50,12 @@ class Lease:
         self._draining = draining
         self._hurrying = hurrying or threading.Event()
         self._hurried = False
+        self._counts = counts or Uncounted()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True, name=f"mst-lease-{ref.shard}")
 
     def __enter__(self) -> Self:
+        self._counts.lease_held(str(self._ref), time.monotonic())
         self._thread.start()
         return self
 
@@ -60,6 +64,7 @@ class Lease:
     ) -> None:
         self._ended.set()
         self._thread.join()
+        self._counts.lease_held(str(self._ref), None)
 
     def stop(self, why: StopReason, detail: str, grace_s: float | None) -> None:
         """Ask the work to end, once for each more pressing reason.
@@ -89,6 +94,7 @@ class Lease:
             outcome = self._ledger.renew(self._ref, self._attempt_id)
         except BrokerError:
             return
+        self._counts.lease_held(str(self._ref), time.monotonic())
         if outcome.answer == "lost":
             self.stop("lost", f"the lease was lost ({outcome.why})", 0)
         else:

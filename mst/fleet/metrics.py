@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from types import ModuleType
 from typing import Any, Final
@@ -51,6 +52,12 @@ class Uncounted:
     def unit_done(self, *, work: str, eval_name: str, seconds: float) -> None:
         """See `WorkerMetrics`."""
 
+    def used(self, *, eval_name: str, judge_calls: int, cost_usd: float) -> None:
+        """See `WorkerMetrics`."""
+
+    def lease_held(self, shard: str, answered: float | None) -> None:
+        """See `WorkerMetrics`."""
+
     def message_refused(self) -> None:
         """See `WorkerMetrics`."""
 
@@ -79,6 +86,13 @@ class WorkerMetrics(Uncounted):
         self._unit_s = library.Histogram(
             "mst_unit_seconds", "From a unit's start to its result being durable.", ["work"], buckets=UNIT_S, **own
         )
+        self._calls = library.Counter("mst_judge_calls", "Calls of judges.", ["eval_name"], **own)
+        self._cost = library.Counter("mst_cost_usd", "What units said that they cost.", ["eval_name"], **own)
+        self._leases: dict[str, float] = {}
+        age = library.Gauge(
+            "mst_lease_age_seconds", "Since the broker last confirmed the lease that waits longest.", **own
+        )
+        age.set_function(self._lease_age_s)
         self._refused = library.Counter("mst_messages_refused", "Messages that no honest coordinator sent.", **own)
         self._redelivered = library.Counter(
             "mst_messages_dropped", "Messages for shards that need no work.", ["why"], **own
@@ -100,6 +114,23 @@ class WorkerMetrics(Uncounted):
         """A unit's result is durable."""
         self._units.labels(work, self._evals(eval_name)).inc()
         self._unit_s.labels(work).observe(seconds)
+
+    def used(self, *, eval_name: str, judge_calls: int, cost_usd: float) -> None:
+        """A unit said what it used."""
+        label = self._evals(eval_name)
+        self._calls.labels(label).inc(judge_calls)
+        self._cost.labels(label).inc(cost_usd)
+
+    def lease_held(self, shard: str, answered: float | None) -> None:
+        """A shard's lease was confirmed at this moment of the monotonic clock; None when it is held no more."""
+        if answered is None:
+            self._leases.pop(shard, None)
+        else:
+            self._leases[shard] = answered
+
+    def _lease_age_s(self) -> float:
+        oldest = min(self._leases.copy().values(), default=None)
+        return 0.0 if oldest is None else max(0.0, time.monotonic() - oldest)
 
     def message_refused(self) -> None:
         """A message had a bad signature, place or version."""

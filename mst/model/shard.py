@@ -76,8 +76,10 @@ class Unit(Document):
     comparison_grading: ComparisonGrading | None = None
     collected: dict[str, Any] | None = None
     """A trial record with its artifact list; the artifacts' bytes lie beside the unit as `<sha256>`."""
+    superseded: list[dict[str, Any]] | None = None
+    """Records of the trial's earlier attempts, first to last; their artifacts lie there too."""
     payload_digest: str
-    """SHA-256 over the canonical JSON of whichever of the three is there."""
+    """SHA-256 over the canonical JSON of whichever of the three is there, `superseded` within `collected`."""
 
     @property
     def key(self) -> UnitKey:
@@ -94,11 +96,21 @@ class Unit(Document):
     def payload(self) -> dict[str, Any]:
         """The content that `payload_digest` is made over."""
         found = self.trial_grading or self.comparison_grading
-        return found.to_dict() if found is not None else dict(self.collected or {})
+        return found.to_dict() if found is not None else collected_payload(self.collected or {}, self.superseded)
+
+    def artifacts(self) -> dict[str, int]:
+        """Sizes by digest of the files that belong to it, those of earlier attempts too."""
+        records = [self.collected or {}, *(self.superseded or [])]
+        return {file["sha256"]: file["size"] for record in records for file in record.get("artifactFiles", [])}
 
     def is_intact(self) -> bool:
         """Whether the payload is the one that was digested."""
         return digest_bytes(canonical(self.payload())) == self.payload_digest
+
+
+def collected_payload(record: dict[str, Any], superseded: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """What a collected unit's digest is made over: the record, with the attempts that it replaced if there were any."""
+    return {**record, "superseded": superseded} if superseded else dict(record)
 
 
 class ShardPlan(Model):
@@ -231,6 +243,7 @@ class UsageReport(Model):
     key: UnitKey
     tokens: int | None = None
     cost_usd: float | None = None
+    judge_calls: int | None = None
 
 
 class Done(Model):

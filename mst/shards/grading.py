@@ -17,7 +17,7 @@ from mst.shards.asking import AskedLimits
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
-from mst.shards.spend import grading_spent
+from mst.shards.spend import grading_spent, judge_calls
 from mst.shards.units import UNITS, read_unit
 
 
@@ -59,8 +59,9 @@ async def grade_units(job: Job) -> None:
         job.tally.graded += not failed
         passed = grading.passed if isinstance(grading, TrialGrading) else None
         tokens, cost_usd = grading_spent(grading)
-        if tokens or cost_usd:
-            job.send(UsageReport(key=grading.key, tokens=tokens, cost_usd=cost_usd))
+        calls = judge_calls(grading)
+        if tokens or cost_usd or calls:
+            job.send(UsageReport(key=grading.key, tokens=tokens, cost_usd=cost_usd, judge_calls=calls))
         path = writer.graded(grading)
         job.send(Graded(key=grading.key, status="failed" if failed else "graded", path=path, passed=passed))
 

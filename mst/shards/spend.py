@@ -96,6 +96,14 @@ def spent(usages: Iterable[Usage | None]) -> tuple[int, float]:
     return tokens, cost
 
 
+def judge_calls(grading: TrialGrading | ComparisonGrading) -> int:
+    """How often judges were asked for one unit, repetitions and orders counted."""
+    if isinstance(grading, TrialGrading):
+        asked = [score for score in grading.scores.values() if score.judge_duration_ms is not None]
+        return sum(len(score.scores or ()) or 1 for score in asked)
+    return sum(len(one.pairs or ()) or 1 for one in grading.preferences.values() if one.judge_duration_ms is not None)
+
+
 def grading_spent(grading: TrialGrading | ComparisonGrading) -> tuple[int, float]:
     """What the graders of one unit used."""
     found = grading.scores if isinstance(grading, TrialGrading) else grading.preferences

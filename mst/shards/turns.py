@@ -23,6 +23,7 @@ class Turns:
         spend: the run's ledger; asked only when there is a budget.
         budget: the plan's.
         attempt: its ID; names its calls and its entries.
+        told: hears of every unit's usage once, as it comes.
 
     Attributes:
         refused: why a unit was not started; empty while none was refused.
@@ -36,6 +37,7 @@ class Turns:
         spend: SpendLedger,
         budget: Budget | None,
         attempt: str,
+        told: Callable[[UsageReport], None] | None = None,
     ) -> None:
         self.refused = ""
         self._limiter = limiter
@@ -43,6 +45,7 @@ class Turns:
         self._spend = spend
         self._budget = budget
         self._attempt = attempt
+        self._told = told
         self._calls: set[int] = set()
         self._unasked: dict[UnitKey, Answer] = {}
         self._unsettled: dict[UnitKey, UsageReport] = {}
@@ -71,8 +74,11 @@ class Turns:
 
     def used(self, report: UsageReport) -> None:
         """A unit has ended and says what it used."""
-        self._unsettled[report.key] = report
-        self.tick()
+        if self._told is not None:
+            self._told(report)
+        if report.tokens or report.cost_usd:
+            self._unsettled[report.key] = report
+            self.tick()
 
     def tick(self) -> None:
         """Tell and ask the spend ledger what it has not been told and asked. Without an answer nothing starts."""

@@ -27,6 +27,7 @@ def published():
     worker.attempt_ended(work="grade", eval_name="e", how="committed", seconds=1)
     worker.unit_done(work="grade", eval_name="e", seconds=1)
     worker.message_dropped("committed")
+    worker.used(eval_name="e", judge_calls=2, cost_usd=0.5)
     signal.publish(Signal())
     text = generate_latest(worker.registry).decode() + generate_latest(signal.registry).decode()
     return {NAME.match(line).group() for line in text.splitlines() if line.startswith("mst_")}

@@ -1,6 +1,7 @@
 """Metrics: what is counted, under labels that no run, shard or case can make more of."""
 
 import re
+import time
 import urllib.request
 
 from prometheus_client import generate_latest
@@ -23,6 +24,29 @@ def test_a_thousand_evals_make_no_thousand_series():
     assert len(series) < 4 * EVALS_MAX + 60
     assert 'mst_units_total{eval_name="other",work="grade"} 950.0' in series
     assert "mst_shards_held 0.0" in series
+
+
+def test_judge_calls_and_cost_are_added_up():
+    metrics = WorkerMetrics()
+    metrics.used(eval_name="e", judge_calls=3, cost_usd=0.25)
+    metrics.used(eval_name="e", judge_calls=1, cost_usd=0.5)
+    assert 'mst_judge_calls_total{eval_name="e"} 4.0' in text(metrics)
+    assert 'mst_cost_usd_total{eval_name="e"} 0.75' in text(metrics)
+
+
+def test_the_age_of_leases_is_that_of_the_one_that_waits_longest():
+    metrics = WorkerMetrics()
+
+    def age():
+        return float(re.search(r"^mst_lease_age_seconds (\S+)$", text(metrics), re.MULTILINE)[1])
+
+    assert age() == 0
+    now = time.monotonic()
+    metrics.lease_held("r.d1.grade.1", now - 50)
+    metrics.lease_held("r.d1.grade.2", now)
+    assert 50 <= age() < 500
+    metrics.lease_held("r.d1.grade.1", None)
+    assert age() < 50
 
 
 def test_an_unknown_end_is_other():
