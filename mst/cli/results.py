@@ -1,4 +1,4 @@
-"""`--results URI` of `run`, `grade` and `show`: a run is used where it is, and what came of it goes back there."""
+"""Which run a command means, and `--results URI`: a run is used where it is, and what came of it goes back there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mst.errors import StoreError
+from mst.errors import StoreError, UsageError
 from mst.runs.folder import RunFolder
 from mst.runs.locate import find_run, new_regrade
 
 if TYPE_CHECKING:
+    from mst.runs.cached import Need
     from mst.store.contract import Store
 
 
@@ -23,11 +24,33 @@ def located(ref: str, root: Path, uri: str | None) -> RunFolder:
         UsageError: nobody has it.
         StoreError: the store cannot be read.
     """
-    if uri is None:
-        return find_run(ref, root)
-    from mst.runs.stored import bring
+    from mst.runs.stored import bring, read_uri
 
-    return bring(_open(uri), ref, root)
+    if (named := read_uri(ref)) is not None:
+        return bring(_open(named.store), named.run, root, eval_name=named.eval_name)
+    return find_run(ref, root) if uri is None else bring(_open(uri), ref, root)
+
+
+def to_read(ref: str, root: Path, uri: str | None, need: Need = "numbers") -> RunFolder:
+    """The same for a command that only reads: of a stored run only the files that it needs come, into a cache folder.
+
+    A folder, and a run that only the results root has, is taken as it is. Raises as `located` does.
+    """
+    from mst.runs.cached import cache_root, read_stored
+    from mst.runs.stored import read_uri
+
+    if (named := read_uri(ref)) is not None:
+        return read_stored(_open(named.store), named.run, need, cache_root(), eval_name=named.eval_name)
+    if uri is None or Path(ref).is_dir():
+        return find_run(ref, root)
+    try:
+        return read_stored(_open(uri), ref, need, cache_root())
+    except UsageError:
+        try:
+            return find_run(ref, root)
+        except UsageError:
+            pass
+        raise
 
 
 def claiming(uri: str | None) -> Callable[[RunFolder], RunFolder]:

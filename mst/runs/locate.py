@@ -62,7 +62,7 @@ def _not_writable(path: Path, error: OSError) -> InfrastructureError:
 
 
 def find_run(ref: str, root: Path) -> RunFolder:
-    """The run that a reference names: a folder, a full ID, a short form, or `latest`.
+    """The run that a reference names: a folder (a run's, or an eval's for its latest), a full ID, a short form, `latest`.
 
     Raises:
         UsageError: none or several match; the message lists them.
@@ -70,15 +70,19 @@ def find_run(ref: str, root: Path) -> RunFolder:
     path = Path(ref)
     if path.is_dir() and (path / "run.json").is_file():
         return RunFolder(path.resolve())
+    if path.is_dir() and (path / "latest.json").is_file():
+        return _pointed_to(path.resolve() / "latest.json")
     if ref == "latest":
         return latest_run(root)
     if not (RUN_ID.fullmatch(ref) or SHORT.fullmatch(ref)):
-        raise UsageError(f"{ref!r} is neither a run folder nor a run ID, its 6-hex short form, or 'latest'")
+        raise UsageError(
+            f"{ref!r} is no run folder, and no run ID, its 6-hex short form, or 'latest'; 'mst ls' lists your runs"
+        )
     found = [folder for folder in all_runs(root) if ref in (folder.run_id, short_id(folder.run_id))]
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(f"no run {ref} under {root}; give --output-dir if your results are elsewhere")
+        raise UsageError(f"no run {ref} under {root}; 'mst ls' lists your runs, --output-dir looks elsewhere")
     raise UsageError(f"{ref} names several runs: {', '.join(str(folder.path) for folder in found)}")
 
 
@@ -97,6 +101,10 @@ def latest_run(root: Path) -> RunFolder:
         raise UsageError(f"no complete run under {root} yet{other}")
     record, path = max(records, key=lambda found: (found[0].created_at, found[0].run_id))
     return RunFolder(path.parent / record.path)
+
+
+def _pointed_to(latest: Path) -> RunFolder:
+    return RunFolder(latest.parent / LatestRecord.from_json(latest.read_bytes(), str(latest)).path)
 
 
 def all_runs(root: Path) -> Iterator[RunFolder]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import unquote
 
 from mst import __version__
 from mst.errors import CorruptFile, InfrastructureError, UsageError
-from mst.model.keys import regrade_number, segment
+from mst.model.keys import RUN_ID, regrade_number, segment
 from mst.model.manifest import RunManifest
 from mst.model.run import LatestRecord, RunRecord
 from mst.runs.folder import RunFolder
@@ -25,8 +28,40 @@ from mst.store.listing import Listing
 from mst.store.publish import RunFacts, push_run
 from mst.store.unpack import read_file
 
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:")
+_RUN = re.compile(rf"/(?P<eval>[^/]+)/runs/(?P<run>{RUN_ID.pattern})/?$")
 
-def bring(store: Store, ref: str, root: Path) -> RunFolder:
+
+@dataclass(frozen=True)
+class StoreRef:
+    """A run that a store URI names.
+
+    Attributes:
+        store: the store's URI.
+        run: a run ID, or `latest` when the URI is that of a store.
+        eval_name: of the run, when the URI says it.
+    """
+
+    store: str
+    run: str
+    eval_name: str | None = None
+
+
+def read_uri(ref: str) -> StoreRef | None:
+    """What a store URI means - `<store>` its latest run, `<store>/<eval>/runs/<run-id>` that run; None when it is none.
+
+    Settings behind a `?` belong to the store.
+    """
+    if not _URI.match(ref) or Path(ref).exists():
+        return None
+    path, mark, settings = ref.partition("?")
+    found = _RUN.search(path)
+    if found is None:
+        return StoreRef(ref, "latest")
+    return StoreRef(f"{path[: found.start()]}{mark}{settings}", found["run"], unquote(found["eval"]))
+
+
+def bring(store: Store, ref: str, root: Path, *, eval_name: str | None = None) -> RunFolder:
     """The folder of a run that a store holds, fetched into the results root unless it is there; its source too.
 
     A path, and a run that only the results root has, is taken as it is.
@@ -38,7 +73,7 @@ def bring(store: Store, ref: str, root: Path) -> RunFolder:
     if (Path(ref) / "run.json").is_file():
         return find_run(ref, root)
     try:
-        found = find_stored(store, ref)
+        found = find_stored(store, ref, eval_name)
     except UsageError:
         try:
             return find_run(ref, root)

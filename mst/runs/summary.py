@@ -23,22 +23,14 @@ from mst.model.summary import (
     VerdictRecord,
 )
 from mst.runs.metrics import cost_usd
-from mst.runs.numbers import (
-    enough,
-    groups,
-    held_out,
-    metric_differences,
-    position,
-    rate_record,
-    regression_tests,
-    repeats,
-)
+from mst.runs.numbers import groups, metric_differences, position, rate_record, repeats
 from mst.runs.outcome import Fate
 from mst.runs.results import add_usage
 from mst.runs.totals import PairwiseTotals, Totals, VariantTotals
+from mst.runs.verdicts import verdict_record
 from mst.stats.bounds import error_bounds
 from mst.stats.cases import CandidateData, TrialCounts
-from mst.stats.decision import Verdict, decide
+from mst.stats.decision import decide
 from mst.stats.intervals import pass_rate, wilson
 from mst.stats.special import coin_two_sided_p
 
@@ -264,58 +256,17 @@ def _verdicts(totals: Totals) -> list[VerdictRecord]:
         )
         for name in candidates
     ]
-    return [_verdict(totals, verdict) for verdict in decide(data)]
+    return [
+        verdict_record(
+            verdict, baseline=plan.baseline, metric_differences=metric_differences(totals, verdict.variant)
+        )
+        for verdict in decide(data)
+    ]
 
 
 def _unused(variant: Variant, found: VariantTotals) -> str | None:
     unused = [name for name in variant.expect_used if name not in found.used]
     return f"never used {', '.join(unused)}" if unused else None
-
-
-def _verdict(totals: Totals, verdict: Verdict) -> VerdictRecord:
-    comparison = verdict.comparison
-    return VerdictRecord(
-        candidate=verdict.variant,
-        baseline=totals.plan.baseline,
-        verdict=verdict.word,
-        reason=verdict.reason or None,
-        test=comparison.test,
-        approximate=comparison.approximate,
-        p_better=comparison.p_better,
-        p_better_holm=verdict.p_better_holm,
-        p_worse=comparison.p_worse,
-        level=comparison.interval.level,
-        difference=comparison.difference,
-        interval=rate_record(comparison.interval),
-        cases_compared=comparison.n_cases,
-        cases_unmatched=comparison.unmatched,
-        errored=comparison.baseline.errored + comparison.candidate.errored,
-        missing=comparison.baseline.missing + comparison.candidate.missing,
-        flips_up=list(comparison.cases_up),
-        flips_down=list(comparison.cases_down),
-        regressions=[check.case_id for check in verdict.regressions if check.flipped],
-        regressions_shown=[check.case_id for check in verdict.regressions if check.broken],
-        regression_tests=regression_tests(verdict),
-        held_out=held_out(verdict.held_out),
-        enough=enough(verdict),
-        metric_differences=metric_differences(totals, verdict.variant),
-        notes=_notes(verdict),
-    )
-
-
-def _notes(verdict: Verdict) -> list[str]:
-    notes = [
-        f"{check.case_id}: needs {check.trials_needed} trials to be evidence"
-        for check in verdict.regressions
-        if check.flipped and not check.broken and check.trials_needed is not None
-    ]
-    if verdict.n_candidates > 1 and verdict.word == "worse":
-        notes.append(f"'worse' is not corrected: its family error is up to {verdict.n_candidates} x 2.5%")
-    if verdict.comparison.one_trial:
-        notes.append("all trials of a case agree: more trials add nothing, more cases would")
-    if verdict.comparison.approximate:
-        notes.append("p is approximate")
-    return notes
 
 
 def _error_policy(totals: Totals) -> dict[str, ErrorPolicy]:

@@ -39,8 +39,8 @@ def test_every_way_to_name_a_run_finds_it(run, tmp_path):
 @pytest.mark.parametrize(
     ("ref", "says"),
     [
-        ("nonsense", "neither a run folder nor a run ID"),
-        ("abcde", "neither a run folder nor a run ID"),
+        ("nonsense", "is no run folder, and no run ID"),
+        ("abcde", "is no run folder, and no run ID"),
         ("ffffff", "no run ffffff"),
         ("20260101T000000Z-ffffff", "no run"),
         ("ffffff.g1x", "neither"),
