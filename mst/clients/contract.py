@@ -13,6 +13,7 @@ from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Evidence, Transcript
 from mst.model.trial import LimitHit
+from mst.providers.limits import Limits
 from mst.sandboxes.contract import Enclosure
 
 Needs = Literal["nothing", "scratch", "workspace"]
@@ -32,6 +33,8 @@ class TrialContext:
         secrets: values of the declared secrets; they go into environments of processes and nowhere else.
         files: bytes of files that the options list, by digest.
         enclosure: runs the trial's programs; nothing of a trial runs in any other way.
+        limits: how fast models may be asked, for clients that ask them themselves; the trials of one run share them.
+        pricing: USD per million tokens by model, as the eval config has them.
     """
 
     variant: Variant
@@ -41,6 +44,8 @@ class TrialContext:
     secrets: Mapping[str, str] = field(repr=False)
     files: FileSource
     enclosure: Enclosure
+    limits: Limits = field(default_factory=Limits, repr=False)
+    pricing: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +77,12 @@ class Client(Protocol):
         evidence: how far its transcripts can be trusted.
         starts_from: `fixture`, or `solution` when the reference solution is laid over the fixture.
         needs: what is made for it in every trial.
+
+    A client may also have:
+        paces_models: class attribute; True when it asks models itself and waits for its turn at each request, so that a
+            whole trial takes no turn of its model's provider.
+        waits_s: class attribute; seconds beyond its time limit that a trial may wait for turns and providers.
+        check_files(files): faults of the files that its options list, as `preflight` has them; reads, starts nothing.
     """
 
     Options: ClassVar[type[Model]]

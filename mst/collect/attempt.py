@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mst.clients.contract import Client, ClientResult, TrialContext
 from mst.clients.placeholders import render_prompt
@@ -26,6 +27,7 @@ from mst.config.files import FileSource
 from mst.errors import ClientError
 from mst.model.case import Case, StageTimeouts, Variant
 from mst.process.redact import Redactor
+from mst.providers.limits import Limits
 from mst.sandboxes import contract as sandboxes
 from mst.sandboxes.contract import Enclosure
 from mst.sandboxes.none import OpenEnclosure
@@ -48,6 +50,8 @@ class Attempt:
     timeouts: StageTimeouts
     scratch_root: Path
     redactor: Redactor
+    limits: Limits = field(default_factory=Limits, repr=False)
+    pricing: Mapping[str, Any] = field(default_factory=dict)
     stages: Stages = field(default_factory=Stages)
     prompt: str = ""
     folders: Folders | None = None
@@ -125,9 +129,11 @@ class Attempt:
             secrets=_secrets_for(self.client, self.secrets),
             files=self.files,
             enclosure=self.enclosure or OpenEnclosure(sandboxes.Folders(workspace=None, scratch=self.scratch_root)),
+            limits=self.limits,
+            pricing=self.pricing,
         )
         workspace = None if folders is None else folders.workspace
-        limit = self.variant.trial_limits.time_s + _OVERDUE_S
+        limit = self.variant.trial_limits.time_s + getattr(self.client, "waits_s", 0.0) + _OVERDUE_S
         clock = asyncio.timeout(limit)
         try:
             async with clock:
@@ -187,6 +193,8 @@ def artifact_folder(folders: Folders) -> Path:
 def _needs_workspace(case: Case, variant: Variant, client: Client) -> bool:
     if case.fixture is not None or case.setup or variant.files or client.needs == "workspace":
         return True
+    if any("command" in server for server in variant.servers.values()):
+        return True  # where they run, and what they may leave files in
     return client.starts_from == "solution" and case.solution is not None
 
 
