@@ -8,13 +8,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from mst.cli.options import is_fancy
 from mst.shards.contract import ShardState, UnitDone
+
+if TYPE_CHECKING:
+    from mst.fleet.coordinator_metrics import Counts
 
 PLAIN_EVERY_S = 10.0
 LIVE_EVERY_S = 0.1
@@ -46,13 +50,18 @@ class Progress:
         self._shards: dict[int, str] = {}
         self._by_shard: dict[int, int] = {}
         self._last_error = ""
+        self._served = ExitStack()
 
     def __enter__(self) -> Self:
+        from mst.fleet.coordinator_metrics import served
+
+        self._served.enter_context(served(self.counts))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._served.close()
         with self._lock:
             if self._live and self._done:
                 sys.stderr.write("\r\x1b[K")
@@ -89,9 +98,28 @@ class Progress:
                 self._say(state.reason)
             self._show()
 
+    def note(self, text: str) -> None:
+        """See `ShardEvents.note`."""
+        with self._lock:
+            self._say(text)
+
     def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:
         """See `ShardEvents.tokens`."""
         return {name: self._secrets[name] for name in names if name in self._secrets}
+
+    def counts(self) -> Counts:
+        """How far it is, for metrics."""
+        from mst.fleet.coordinator_metrics import Counts
+
+        with self._lock:
+            return Counts(
+                work="collect" if self._what == "collected" else "grade",
+                planned=self._planned,
+                done=self._done,
+                passed=self._passed,
+                problems=self._problems,
+                shards=Counter(self._shards.values()),
+            )
 
     def _say(self, text: str) -> None:
         first = text.splitlines()[0][:300]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
+from mst.fleet.coordinator_metrics import CoordinatorMetrics, Counts
 from mst.fleet.metrics import SignalMetrics, WorkerMetrics
 from mst.fleet.scale import Signal
 
@@ -29,7 +30,8 @@ def published():
     worker.message_dropped("committed")
     worker.used(eval_name="e", judge_calls=2, cost_usd=0.5)
     signal.publish(Signal())
-    text = generate_latest(worker.registry).decode() + generate_latest(signal.registry).decode()
+    coordinator = CoordinatorMetrics(lambda: Counts(work="grade", done=1, shards={"running": 1}))
+    text = "".join(generate_latest(one.registry).decode() for one in (worker, signal, coordinator))
     return {NAME.match(line).group() for line in text.splitlines() if line.startswith("mst_")}
 
 

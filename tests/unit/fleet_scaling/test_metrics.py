@@ -1,13 +1,21 @@
 """Metrics: what is counted, under labels that no run, shard or case can make more of."""
 
 import re
+import socket
 import time
+import urllib.error
 import urllib.request
 
+import pytest
 from prometheus_client import generate_latest
 
+from mst.cli.progress import Progress
+from mst.errors import UsageError
+from mst.fleet.coordinator_metrics import served
 from mst.fleet.metrics import EVALS_MAX, Bounded, SignalMetrics, WorkerMetrics, serve
 from mst.fleet.scale import Signal
+from mst.shards.contract import ShardState
+from mst.testing.servers import free_ports
 
 
 def text(metrics):
@@ -70,3 +78,38 @@ def test_the_signal_is_served_over_http():
     assert 'mst_fleet_backlog_per_worker{pool="pool-a"} 5.0' in body
     labels = set(re.findall(r'(\w+)="', body))
     assert labels <= {"pool", "state"}
+
+
+def test_a_coordinators_progress_is_served_while_it_works(monkeypatch):
+    (port,) = free_ports(1)
+    monkeypatch.setenv("MST_METRICS_PORT", str(port))
+
+    def read():
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+
+    with Progress("graded", 4, {}) as progress:
+        progress.one_more(passed=True)
+        progress.one_more(passed=None, problem=True)
+        progress.state(ShardState(shard=0, state="running"))
+        body = read()
+    assert 'mst_coordinator_units{state="planned",work="grade"} 4.0' in body
+    assert 'mst_coordinator_units{state="done",work="grade"} 2.0' in body
+    assert 'mst_coordinator_units{state="problems",work="grade"} 1.0' in body
+    assert 'mst_coordinator_shards{state="running",work="grade"} 1.0' in body
+    with pytest.raises(urllib.error.URLError):
+        read()
+
+
+@pytest.mark.parametrize("given", ["http", "-1", "70000"])
+def test_a_port_that_is_none_is_named(given):
+    with pytest.raises(UsageError, match=r"MST_METRICS_PORT=.*a number"), served(dict, {"MST_METRICS_PORT": given}):
+        pass
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        given = {"MST_METRICS_PORT": str(taken.getsockname()[1])}
+        with pytest.raises(UsageError, match="give another port"), served(dict, given):
+            pass
