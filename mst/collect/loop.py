@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Protocol
 
 from mst.clients.contract import Client
 from mst.collect.effective import client_key, effective_variant
+from mst.collect.retrying import joined, may_retry, pause_s
 from mst.collect.trial import Collected, collect_trial
 from mst.config.files import FileSource
 from mst.config.registry import lookup
@@ -19,9 +21,11 @@ from mst.model.case import Case, EvalPlan, Variant
 from mst.model.keys import TrialKey
 from mst.process.redact import Redactor
 from mst.process.stop import Stop
+from mst.providers.limits import Limits
 
 Sink = Callable[[Collected], Awaitable[None] | None]
 """Makes a trial durable: it counts when this has returned. May move the artifacts; what it leaves is deleted."""
+_CANCEL_LOOK_S = 0.2
 Started = Callable[[TrialKey], Awaitable[None] | None]
 
 
@@ -75,6 +79,8 @@ class _Work:
     case_digests: Mapping[str, str]
     make_client: Callable[[Variant], Client]
     redactor: Redactor
+    limits: Limits
+    pause_scale: float
     counts: Counts = field(default_factory=Counts)
     clients: dict[str, Client] = field(default_factory=dict)
     stopped: bool = False
@@ -97,7 +103,41 @@ class _Work:
                 return
         case = self.cases[key.case_id]
         variant = effective_variant(case, self.plan.variant(key.variant))
-        collected = await collect_trial(
+        collected = await self._attempts(case, variant, key)
+        try:
+            await _maybe(self.sink(collected))
+        finally:
+            collected.discard()
+        self.counts.add(collected)
+        if self.fail_fast and collected.record.status != "completed":
+            self.stopped = True
+
+    async def _attempts(self, case: Case, variant: Variant, key: TrialKey) -> Collected:
+        """Make a trial, and make it again while the machine breaks it and that is allowed."""
+        before: list[Collected] = []
+        try:
+            while True:
+                last = await self._attempt(case, variant, key)
+                made = len(before) + 1
+                if not may_retry(last.record, made=made, retries=self.plan.retries):
+                    return joined(before, last)
+                if not await self._waited(pause_s(made) * self.pause_scale):
+                    return joined(before, last)
+                before.append(last)
+        except BaseException:
+            for attempt in before:
+                attempt.discard()
+            raise
+
+    async def _waited(self, pause: float) -> bool:
+        """Wait before another attempt; False when nobody wants one any more."""
+        until = time.monotonic() + pause
+        while (left := until - time.monotonic()) > 0 and not self.cancel.is_set():
+            await asyncio.sleep(min(left, _CANCEL_LOOK_S))
+        return not self.cancel.is_set()
+
+    async def _attempt(self, case: Case, variant: Variant, key: TrialKey) -> Collected:
+        return await collect_trial(
             case,
             variant,
             key.trial,
@@ -109,14 +149,9 @@ class _Work:
             scratch_root=self.scratch_root,
             redactor=self.redactor,
             case_digest=self.case_digests.get(key.case_id),
+            limits=self.limits,
+            pricing=self.plan.pricing,
         )
-        try:
-            await _maybe(self.sink(collected))
-        finally:
-            collected.discard()
-        self.counts.add(collected)
-        if self.fail_fast and collected.record.status != "completed":
-            self.stopped = True
 
     def _client(self, case: Case, variant: Variant) -> Client:
         key = client_key(case, variant)
@@ -141,6 +176,8 @@ async def collect(
     fail_fast: bool = False,
     case_digests: Mapping[str, str] | None = None,
     make_client: Callable[[Variant], Client] | None = None,
+    limits: Limits | None = None,
+    pause_scale: float = 1.0,
 ) -> Counts:
     """Collect trials in the order given, `concurrency` at a time. Memory does not grow with their number.
 
@@ -164,6 +201,8 @@ async def collect(
         fail_fast: start no more after the first trial that did not complete.
         case_digests: of whole cases, by ID, where `cases` are stripped for collecting.
         make_client: from the registry unless given.
+        limits: who gives turns to requests to models; limits of this process alone unless given.
+        pause_scale: of the pauses before a trial is made again (the plan's `retries`).
 
     Raises:
         ConfigError: a client can't be made from its options.
@@ -185,6 +224,8 @@ async def collect(
         case_digests=case_digests or {},
         make_client=make_client or client_of,
         redactor=Redactor(secrets.values()),
+        limits=limits or Limits(plan.rate_limits.get("providers")),
+        pause_scale=pause_scale,
     )
     async with _closing(work.clients):
         try:

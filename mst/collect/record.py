@@ -16,7 +16,9 @@ INFRASTRUCTURE = frozenset({"environment", "harness", "worker_lost", "broker"})
 _FREE_FIELDS = ("name", "server", "arguments", "output", "raw_name", "id", "results")
 
 
-def make_record(attempt: Attempt, *, run_id: str, started_at: str, duration_ms: float, case_digest: str) -> TrialRecord:
+def make_record(
+    attempt: Attempt, *, run_id: str, attempt_id: str, started_at: str, duration_ms: float, case_digest: str
+) -> TrialRecord:
     """The record of a finished attempt, without secrets; `artifacts` is left to whoever stores them."""
     result, redactor = attempt.result, attempt.redactor
     status, kind, error = _outcome(attempt)
@@ -30,6 +32,7 @@ def make_record(attempt: Attempt, *, run_id: str, started_at: str, duration_ms: 
         case_id=attempt.case.id,
         dataset_name=attempt.case.dataset,
         trial=attempt.trial,
+        attempt_id=attempt_id,
         status=status,
         duration_ms=round(duration_ms, 3),
         agent_duration_ms=None if result is None else result.agent_duration_ms,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import secrets as secrets_of_system
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mst.clients.contract import Client
 from mst.collect.attempt import Attempt, artifact_folder
@@ -17,6 +19,7 @@ from mst.config.files import FileSource
 from mst.model.case import Case, StageTimeouts, Variant
 from mst.model.trial import TrialRecord
 from mst.process.redact import Redactor
+from mst.providers.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +30,28 @@ class Collected:
         record: everything but `artifacts`, which whoever stores the files fills in.
         artifacts: a folder with the exported files under their relative paths, for the caller to move or delete; None
             when there was no workspace, or nothing could be exported.
+        superseded: earlier attempts of the same trial, each of which a fault of the machine or of ours ended.
     """
 
     record: TrialRecord
     artifacts: Path | None
+    superseded: tuple[Collected, ...] = ()
+
+    @property
+    def attempts(self) -> tuple[Collected, ...]:
+        """The superseded attempts, first to last, and this one."""
+        return (*self.superseded, self)
 
     def discard(self) -> None:
         """Delete what is still there of the artifacts. Safe to call after they were moved."""
-        if self.artifacts is not None:
-            remove(self.artifacts)
+        for attempt in self.attempts:
+            if attempt.artifacts is not None:
+                remove(attempt.artifacts)
+
+
+def new_attempt_id() -> str:
+    """16 hex digits; no two attempts share them."""
+    return secrets_of_system.token_hex(8)
 
 
 async def collect_trial(
@@ -51,6 +67,8 @@ async def collect_trial(
     scratch_root: Path,
     redactor: Redactor | None = None,
     case_digest: str | None = None,
+    limits: Limits | None = None,
+    pricing: Mapping[str, Any] | None = None,
 ) -> Collected:
     """Run one trial: set up, client, diff, export, clean up.
 
@@ -69,6 +87,8 @@ async def collect_trial(
         scratch_root: an existing folder; the workspace and the artifacts are made in it. Best outside any repository.
         redactor: made from `secrets` unless given; making one costs more than a cheap trial.
         case_digest: of the whole case, where `case` has been stripped for collecting.
+        limits: how fast models may be asked, shared by the trials of a run; none unless given.
+        pricing: USD per million tokens by model.
 
     Raises:
         asyncio.CancelledError: after everything that was started is killed and deleted.
@@ -85,6 +105,8 @@ async def collect_trial(
         timeouts=stage_timeouts,
         scratch_root=scratch_root,
         redactor=Redactor(secrets.values()) if redactor is None else redactor,
+        limits=limits or Limits(),
+        pricing=pricing or {},
     )
     try:
         await attempt.run()
@@ -99,6 +121,7 @@ async def collect_trial(
     record = make_record(
         attempt,
         run_id=run_id,
+        attempt_id=new_attempt_id(),
         started_at=started_at,
         duration_ms=(time.perf_counter() - started) * 1000,
         case_digest=case_digest or case.digest,

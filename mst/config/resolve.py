@@ -151,7 +151,7 @@ def _plan(layers: Layers) -> tuple[EvalPlan, list[NamedDataset]]:
     return plan, datasets
 
 
-PLAIN = ("trials", "concurrency", "pass_threshold", "secrets", "plugins", "redact_stored_responses")
+PLAIN = ("trials", "concurrency", "retries", "pass_threshold", "secrets", "plugins", "redact_stored_responses")
 
 
 def _check_plugins(config: EvalConfig, origin: Origin) -> None:

@@ -195,6 +195,8 @@ class EvalPlan(Model):
     trials_override: int | None = None
     """Trials asked for at run time: for every case, whatever the case says."""
     concurrency: int = 4
+    retries: int = 0
+    """How often a trial that an environment or harness error ended is made again at once."""
     pass_threshold: float = 1.0
     assertions: list[GraderSpec] = []
     pairwise_judges: list[GraderSpec] = []

@@ -68,6 +68,10 @@ class Counts(Model):
     missing: int
     ungraded: int
     grading_errors: int
+    retried: int | None = None
+    """Trials whose last attempt replaced others; None: none."""
+    superseded: int | None = None
+    """Attempts that were replaced: kept, never counted."""
 
 
 class VerdictRecord(Model):

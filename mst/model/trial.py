@@ -42,7 +42,12 @@ class TrialRecord(Document):
     error_kind: ErrorKind | None = None
     failure_kind: Literal["missing"] | None = None
     limit_hit: LimitHit | None = None
+    attempt_id: str | None = None
+    """Of this execution of the trial; records of before attempts were numbered have none."""
+    attempt: int | None = None
+    """Its number among the trial's attempts; None: the first. The last one counts, the others lie in `attempts/`."""
     retry_of: str | None = None
+    """`attempt_id` of the attempt that this one replaced: that broke down by no fault of the program."""
     grading_error: str | None = None
     transcript: Transcript | None = None
     transcript_evidence: Evidence | None = None
@@ -65,6 +70,11 @@ class TrialRecord(Document):
     def is_scorable(self) -> bool:
         """Whether graders may look at it: broken machines are never shown to a grader as answers."""
         return self.status != "incomplete" and not self.infrastructure_error
+
+    @property
+    def attempts_before(self) -> int:
+        """How many attempts of the same trial it replaced."""
+        return (self.attempt or 1) - 1
 
 
 def trial_digest(record_bytes: bytes, artifacts: list[FileRef]) -> str:

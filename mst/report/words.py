@@ -70,6 +70,8 @@ def counts_line(counts: Counts) -> str:
     for label, number in rest.items():
         if number:
             parts.append(f"{number:,} {label}" if label in {"missing", "ungraded"} else count(number, label))
+    if counts.retried:
+        parts.append(f"{counts.retried:,} retried")
     return ", ".join(parts)
 
 
@@ -102,10 +104,25 @@ def warnings(run: RunRecord, summary: SummaryRecord) -> list[str]:
             f"This is grading {grading} of the same trials: when the best of several gradings is picked, "
             "p-values are too small."
         )
+    found += retries(summary)
     found += [one_line(text, limit=400) for text in summary.warnings]
     found += [errors_line(name, policy) for name, policy in summary.error_policy.items()]
     found += [one_line(finding.said, limit=400) for finding in summary.health if is_urgent(finding)]
     return list(dict.fromkeys(found))
+
+
+def retries(summary: SummaryRecord) -> list[str]:
+    """How many trials were made again, by variant; empty when none was."""
+    by_variant = [(found.name, found.counts.retried) for found in summary.variants if found.counts.retried]
+    total = sum(number for _name, number in by_variant)
+    if not total:
+        return []
+    attempts = sum(found.counts.superseded or 0 for found in summary.variants)
+    shares = ", ".join(f"{one_line(name, limit=60)} {number:,}" for name, number in by_variant)
+    return [
+        f"{count(total, 'trial')} {'was' if total == 1 else 'were'} retried after a fault of the machine or of mst "
+        f"({shares}): the last attempt counts, {count(attempts, 'earlier attempt')} {'is' if attempts == 1 else 'are'} kept."
+    ]
 
 
 def is_urgent(finding: HealthFinding) -> bool:

@@ -5,6 +5,7 @@
       inputs/cases.jsonl  inputs/files/<sha256>      what a regrade needs when the eval's own files are gone
       transcripts/<variant>/<case-id>/<trial>.json
       artifacts/<variant>/<case-id>/<trial>/...
+      attempts/<variant>/<case-id>/<trial>/<id>/...  attempts that broke down and were made again
       scores/<grader>/<variant>/<case-id>/<trial>.json
       scores/<pairwise judge>/<variant>/<case-id>.json
       authors.jsonl                                  who gave which verdict, when shards did

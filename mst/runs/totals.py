@@ -43,6 +43,8 @@ class VariantTotals:
     tool_calls: int = 0
     used: set[str] = field(default_factory=set)
     collected: int = 0
+    retried: int = 0
+    superseded: int = 0
 
     def mean(self, name: str) -> Mean:
         """The mean of this name, made on first use."""
@@ -69,6 +71,8 @@ class VariantTotals:
         if record is None:
             return
         self.collected += not record.infrastructure_error
+        self.retried += record.attempts_before > 0
+        self.superseded += record.attempts_before
         self._add_transcript(trial)
         if trial.grading is not None:
             self.grading_errors += bool(trial.grading.errors)
@@ -106,6 +110,8 @@ class VariantTotals:
             missing=self.fates[Fate.MISSING],
             ungraded=self.fates[Fate.UNGRADED],
             grading_errors=self.grading_errors,
+            retried=self.retried or None,
+            superseded=self.superseded or None,
         )
 
 

@@ -21,6 +21,7 @@ from mst.model.keys import TrialKey
 from mst.model.run import RunRecord
 from mst.model.shard import Unit, unit_name
 from mst.model.trial import TrialRecord
+from mst.runs.attempts import write_trial
 from mst.runs.folder import RunFolder
 from mst.shards.bundle import BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
@@ -75,7 +76,7 @@ def collect_here(request: CollectRequest, cancel: Cancel) -> None:
     """Collect in this process, the plan's `concurrency` trials at a time."""
 
     def sink(collected: Collected) -> None:
-        request.folder.write_trial(collected.record, collected.artifacts)
+        write_trial(request.folder, [(attempt.record, attempt.artifacts) for attempt in collected.attempts])
         request.on_trial(collected.record)
 
     # not below the run folder: a program under test would find the user's repository from its workspace
@@ -161,13 +162,16 @@ def _keep(request: CollectRequest, spec: ShardSpec, unit: Unit) -> None:
     present = request.folder.trial(key)
     if present is not None and not present.infrastructure_error:
         return
-    record = record.model_copy(update={"case_digest": request.cases[record.case_id].digest})
-    has_workspace = record.diff is not None or bool(record.artifact_files)
-    request.folder.write_trial(record, _artifacts(spec, record) if has_workspace else None)
-    request.on_trial(record)
+    case_digest = request.cases[record.case_id].digest
+    attempts = [TrialRecord.model_validate(before) for before in unit.superseded or []] + [record]
+    whole = [attempt.model_copy(update={"case_digest": case_digest}) for attempt in attempts]
+    write_trial(request.folder, [(attempt, _artifacts(spec, attempt)) for attempt in whole])
+    request.on_trial(whole[-1])
 
 
-def _artifacts(spec: ShardSpec, record: TrialRecord) -> Path:
+def _artifacts(spec: ShardSpec, record: TrialRecord) -> Path | None:
+    if record.diff is None and not record.artifact_files:
+        return None
     folder = Path(tempfile.mkdtemp(prefix="trial-", dir=spec.results))
     for file in record.artifact_files:
         target = folder / file.path

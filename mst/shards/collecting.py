@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 from mst.collect.effective import effective_variant
 from mst.collect.loop import client_of, collect
 from mst.collect.order import trial_order
-from mst.collect.trial import Collected
+from mst.collect.trial import Collected, new_attempt_id
 from mst.errors import UsageError
 from mst.model.keys import TrialKey
 from mst.model.shard import Started, TrialDone, UsageReport, unit_name
+from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
 from mst.shards.asking import resources_of
 from mst.shards.bundle import Bundle
@@ -38,7 +38,7 @@ async def collect_units(job: Job) -> None:
     sink = _Sink(job)
     for key in planned:
         if key not in kept and unit_name(key) in poisoned:
-            sink.store(_given_up(job, key), None, key)
+            sink.store(Collected(record=_given_up(job, key), artifacts=None), key)
     todo = [key for key in planned if key not in kept and unit_name(key) not in poisoned]
     counts = await collect(
         bundle.record.plan,
@@ -94,9 +94,8 @@ class _Sink:
             self._turns[key] = await asking.take(resources, key=key)
         self._job.send(Started(key=key))
 
-    def _end(self, record: TrialRecord, key: TrialKey) -> None:
-        usage = record.client_usage or (record.transcript.usage if record.transcript is not None else None)
-        tokens, cost_usd = spent([usage])
+    def _end(self, attempts: list[TrialRecord], key: TrialKey) -> None:
+        tokens, cost_usd = spent([_usage(record) for record in attempts])
         turn = self._turns.pop(key, None)
         if turn is not None:
             self._job.asking.give(turn, tokens or None)
@@ -106,18 +105,22 @@ class _Sink:
     def __call__(self, collected: Collected) -> None:
         record = collected.record
         key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
-        self._end(record, key)
-        self.store(record, collected.artifacts, key)
+        self._end([attempt.record for attempt in collected.attempts], key)
+        self.store(collected, key)
 
-    def store(self, record: TrialRecord, artifacts: Path | None, key: TrialKey) -> None:
-        files = self._keep_artifacts(record, artifacts) if artifacts is not None else []
-        path = self._writer.collected(record, key)
+    def store(self, collected: Collected, key: TrialKey) -> None:
+        record = collected.record
+        files = sorted({name for attempt in collected.attempts for name in self._keep_artifacts(attempt)})
+        path = self._writer.collected(record, key, [attempt.record for attempt in collected.superseded])
         infra = record.infrastructure_error
         self._job.tally.infra += infra
         self._job.tally.collected += not infra
         self._job.send(TrialDone(key=key, status="infra" if infra else "collected", path=path, files=files))
 
-    def _keep_artifacts(self, record: TrialRecord, artifacts: Path) -> list[str]:
+    def _keep_artifacts(self, attempt: Collected) -> list[str]:
+        record, artifacts = attempt.record, attempt.artifacts
+        if artifacts is None:
+            return []
         folder = self._job.results / ARTIFACTS
         folder.mkdir(parents=True, exist_ok=True)
         names = []
@@ -129,7 +132,11 @@ class _Sink:
                 shutil.move(artifacts / file.path, moving)
                 moving.replace(target)
             names.append(f"{ARTIFACTS}/{file.sha256}")
-        return sorted(set(names))
+        return names
+
+
+def _usage(record: TrialRecord) -> Usage | None:
+    return record.client_usage or (record.transcript.usage if record.transcript is not None else None)
 
 
 def _given_up(job: Job, key: TrialKey) -> TrialRecord:
@@ -140,6 +147,7 @@ def _given_up(job: Job, key: TrialKey) -> TrialRecord:
         case_id=key.case_id,
         dataset_name=case.dataset,
         trial=key.trial,
+        attempt_id=new_attempt_id(),
         status="error",
         duration_ms=0,
         infrastructure_error=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from mst.errors import CorruptFile, FormatError
 from mst.model.base import canonical, digest_bytes
 from mst.model.keys import RunId
 from mst.model.score import ComparisonGrading, TrialGrading
-from mst.model.shard import Unit, UnitKey, Work, unit_name
+from mst.model.shard import Unit, UnitKey, Work, collected_payload, unit_name
 from mst.model.trial import TrialRecord
 
 UNITS = "units"
@@ -38,10 +38,12 @@ class UnitWriter:
         field = "trial_grading" if isinstance(grading, TrialGrading) else "comparison_grading"
         return self._write(grading.key, {field: grading}, grading.to_dict())
 
-    def collected(self, record: TrialRecord, key: UnitKey) -> str:
+    def collected(self, record: TrialRecord, key: UnitKey, superseded: Sequence[TrialRecord] = ()) -> str:
         """Write a collected trial; returns its path relative to the results folder. Artifacts were moved before."""
         payload = record.to_dict()
-        return self._write(key, {"collected": payload}, payload)
+        earlier = [before.to_dict() for before in superseded] or None
+        content = {"collected": payload, "superseded": earlier}
+        return self._write(key, content, collected_payload(payload, earlier))
 
     def _write(self, key: UnitKey, content: dict[str, Any], payload: dict[str, Any]) -> str:
         unit = Unit(**self._common, **content, payload_digest=digest_bytes(canonical(payload)))
