@@ -15,7 +15,8 @@ RedisClient: TypeAlias = Any
 
 BROKER_ENV = "MST_BROKER_URL"
 CONNECT_S = 10.0
-ANSWER_S = 30.0
+ANSWER_S = 5.0
+"""Redis answers in milliseconds. Longer silence is no answer: whoever asked goes on without, and asks again later."""
 SOCKET_SCHEME = "redis+socket"
 
 
@@ -53,7 +54,10 @@ def is_loopback(url: str) -> bool:
 
 
 def connect(url: str, *, answer_s: float = ANSWER_S) -> RedisClient:
-    """A thread-safe client; nothing is sent until it is used. No call waits longer than `answer_s` for its answer.
+    """A thread-safe client; nothing is sent until it is used.
+
+    A dropped connection is made again at once. Silence is not met by asking again: a broker that takes connections and
+    answers nothing would hold each call for many times `answer_s`.
 
     Raises:
         UsageError: a URL of another kind, or the library is not installed.
@@ -67,7 +71,9 @@ def connect(url: str, *, answer_s: float = ANSWER_S) -> RedisClient:
         "client_name": "mst",
         "protocol": 2,
         # Every move is safe to repeat, so a dropped connection costs one retry and not the shard.
-        "retry": need("redis.retry").Retry(need("redis.backoff").ExponentialBackoff(cap=1, base=0.05), 2),
+        "retry": need("redis.retry").Retry(
+            need("redis.backoff").ExponentialBackoff(cap=1, base=0.05), 2, supported_errors=(redis.ConnectionError,)
+        ),
     }
     if parts.scheme == SOCKET_SCHEME:
         user, password = (unquote(one) if one else None for one in (parts.username, parts.password))

@@ -107,9 +107,9 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
     except (StoreError, BrokerError) as error:
         desk.store.delete(keys.record)
         raise RunnerError(f"nothing was sent: {error}") from error
-    for envelope in signed.values():
-        # what the broker does not take now is sent by a janitor
-        with suppress(BrokerError):
+    # what the broker does not take now is sent by a janitor
+    with suppress(BrokerError):
+        for envelope in signed.values():
             send_shard(desk.send, desk.ledger, envelope, Envelope.model_validate(envelope.payload), 1)
     return Sent(record, head, keys, target_of(record))
 

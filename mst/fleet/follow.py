@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from mst.errors import BrokerError
-from mst.fleet.adoption import bring_manifest
 from mst.fleet.closing import close_dispatch
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GrantSlots, GrantTarget
@@ -24,6 +22,7 @@ from mst.shards.units import finished_units
 from mst.store.commit import read_shard
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys
+from mst.store.units import fetch_shard
 
 PACE = threading.Event()
 WAIT_S = 1.0
@@ -121,6 +120,8 @@ class Follower:
         for index in list(self._open):
             if read_shard(self.store, self.keys.shard(index)) is not None:
                 self._open.discard(index)
+        if self._silent_since is not None:
+            return
         try:
             if self._open and self.book.head(self.head.scope) is None:
                 self.write_again()
@@ -157,14 +158,19 @@ class Follower:
     def _close(self) -> list[ShardOutcome]:
         reason: CloseReason = "cancelled" if self.cancel.is_set() else "gave-up" if self._open else "done"
         manifests = close_dispatch(self.store, self.keys, self.shards, reason)
-        # every key of ours ends by itself, should the broker not answer
-        with suppress(BrokerError):
-            self.grants.drop(self.target)
-            self.book.close_dispatch(self.head.scope)
+        self._forget()
         return [self._outcome(spec, manifests[spec.index]) for spec in self.shards]
 
+    def _forget(self) -> None:
+        """Take from the broker what nobody needs any more. The results are in the store, so one try is enough."""
+        try:
+            self.grants.drop(self.target)
+            self.book.close_dispatch(self.head.scope)
+        except BrokerError as error:
+            self.events.note(f"{error}; the results are safe, and what is left in the broker expires by itself")
+
     def _outcome(self, spec: ShardSpec, manifest: ShardManifest) -> ShardOutcome:
-        faults = bring_manifest(self.store, manifest, spec.results)
+        faults = fetch_shard(self.store, manifest, spec.results)
         if faults:
             self.events.state(ShardState(shard=spec.index, state="failed", reason=faults[0]))
         return outcome_of(spec, manifest, ("lost", faults[0]) if faults else self._why(spec.index))

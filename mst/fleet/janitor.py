@@ -27,6 +27,8 @@ from mst.store.layout import RunKeys
 log = structlog.get_logger(__name__)
 
 LOCK = "janitor"
+STOP_S = 5.0
+"""How long stopping waits for a look that is under way."""
 
 
 class Janitor:
@@ -61,6 +63,7 @@ class Janitor:
         self._settle_s = settle_s
         self._quiet_until = 0.0
         self._ended = threading.Event()
+        self._reachable = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -69,32 +72,35 @@ class Janitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and let the lock go. Safe to call twice."""
+        """End the thread and let the lock go, within seconds whatever the broker does. Safe to call twice."""
         self._ended.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(STOP_S)
+            if self._thread.is_alive() or not self._reachable:
+                return  # the lock ends by itself
         try:
             self._presence.unlock(LOCK, self._owner)
         except BrokerError:
             return  # the lock ends by itself
 
     def _keep_looking(self) -> None:
-        reachable = False
         last = boottime()
         while not self._ended.wait(self._every_s):
             jumped = boottime() - last > 4 * self._every_s + 1
             last = boottime()
             try:
                 if not self._presence.lock(LOCK, self._owner, ttl_s=4 * self._every_s):
-                    reachable = True
+                    self._reachable = True
                     continue
-                if jumped or not reachable:
+                if jumped or not self._reachable:
                     self._quiet_until = time.monotonic() + self._settle_s
-                reachable = True
+                self._reachable = True
                 self.look()
             except InfrastructureError as error:
-                reachable = reachable and not isinstance(error, BrokerError)
-                log.warning("janitor_waits", reason=str(error)[:300])
+                if isinstance(error, BrokerError):
+                    self._reachable = False
+                if not self._ended.is_set():
+                    log.warning("janitor_waits", reason=str(error)[:300])
 
     def look(self) -> None:
         """Look at every shard of every open dispatch once. A dispatch that cannot be read does not hide the others.

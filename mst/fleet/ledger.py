@@ -8,6 +8,7 @@ repeat after a lost answer, and raises `BrokerError` when there is none: no answ
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from typing import Literal, cast, get_args
 
@@ -21,6 +22,9 @@ from mst.model.fleet import ShardRef
 REASON_MAX = 200
 FLIGHT_MAX = 1024
 """Tokens in one progress report."""
+SILENT_S = 2.0
+HUSH_S = 10.0
+"""After an answer that did not come for `SILENT_S`, progress is kept to oneself for so long: no unit waits for it."""
 
 _TOKEN = re.compile(r"[0-9a-f]{16}")
 _ATTEMPT = re.compile(r"[1-9]\d*-[0-9a-f]{16}")
@@ -34,6 +38,7 @@ class Ledger:
     def __init__(self, client: RedisClient, prefix: str = DEFAULT_PREFIX) -> None:
         self.keys = Keys(prefix)
         self._scripts = Scripts(client)
+        self._hushed_until = 0.0
 
     def acquire(self, ref: ShardRef, token: str, *, worker: str) -> Outcome:
         """For a task that starts: ask for the shard.
@@ -89,7 +94,12 @@ class Ledger:
 
         Returns:
             `yes`, with `cancel` when no further unit should start; `lost`; `unknown`.
+
+        Raises:
+            BrokerError: also at once, without asking, when there was no answer just before.
         """
+        if time.monotonic() < self._hushed_until:
+            raise BrokerError(f"ledger, progress of {ref}: the broker did not answer just before")
         began, ended = list(started), list(finished)
         if len(began) + len(ended) > FLIGHT_MAX or not all(_UNIT.fullmatch(one) for one in began + ended):
             raise InvariantError(f"progress takes at most {FLIGHT_MAX} unit tokens of hex digits")
@@ -167,7 +177,15 @@ class Ledger:
         return self._move("sent", ref)
 
     def _move(self, name: str, ref: ShardRef, *args: str | int) -> Outcome:
-        reply = self._scripts.run(name, self.keys.of_move(ref), (ref.shard, *args), doing=f"ledger, {name} of {ref}")
+        asked_at = time.monotonic()
+        try:
+            reply = self._scripts.run(
+                name, self.keys.of_move(ref), (ref.shard, *args), doing=f"ledger, {name} of {ref}"
+            )
+        except BrokerError:
+            if time.monotonic() - asked_at > SILENT_S:
+                self._hushed_until = time.monotonic() + HUSH_S
+            raise
         answer, why, attempt_id, cancel, *poison = reply
         if answer not in _ANSWERS:
             raise BrokerError(f"ledger, {name} of {ref}: the broker gave an answer that is none of ours")

@@ -117,6 +117,10 @@ class ShardEvents(Protocol):
         """So many units of a shard are durable, where single units are not heard of (a fleet's)."""
         ...
 
+    def note(self, text: str) -> None:
+        """Something that a person should know, in one line."""
+        ...
+
     def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:
         """Values of secrets that a worker asked for."""
         ...

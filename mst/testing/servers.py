@@ -379,6 +379,15 @@ class ValkeyServer:
         self.process.kill()
         self.process.wait()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """For as long as the block runs it takes connections and says nothing, as behind a broken network."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
 
 @contextmanager
 def valkey(folder: Path) -> Iterator[ValkeyServer]:

@@ -28,6 +28,7 @@ class Events:
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         self.units: list[UnitDone] = []
         self.states: list[ShardState] = []
+        self.notes: list[str] = []
         self.asked: list[str] = []
         self._secrets = dict(secrets or {})
 
@@ -41,6 +42,10 @@ class Events:
 
     def count(self, shard: int, done: int) -> None:
         """See `ShardEvents.count`."""
+
+    def note(self, text: str) -> None:
+        """See `ShardEvents.note`."""
+        self.notes.append(text)
 
     def tokens(self, shard: int, names: Sequence[str]) -> Mapping[str, str]:
         """See `ShardEvents.tokens`."""

@@ -265,6 +265,9 @@ class Heard:
     def state(self, state):
         self.states.append(state.state)
 
+    def note(self, text):
+        pass
+
     def tokens(self, shard, names):
         return {}
 
