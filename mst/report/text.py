@@ -20,6 +20,8 @@ def visible(text: str) -> str:
 
     Newlines and tabs stay. The result never steers a terminal, reorders what a reader sees, or fails to encode.
     """
+    if text.isprintable():  # nothing of what is replaced is printable, and a translation costs many times the look
+        return text
     return _SURROGATES.sub("\ufffd", text.translate(_SYMBOLS))
 
 
