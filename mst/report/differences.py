@@ -33,19 +33,24 @@ class Differences:
 
 def differences(run: RunRecord) -> Differences:
     """Compare what was recorded of the variants. Credential-like values were replaced when the run was recorded."""
-    plans = {variant.name: variant for variant in run.plan.variants}
-    flat = [{**_recorded(variant), **_planned(plans.get(variant.name))} for variant in run.variants]
-    settings = list(dict.fromkeys(setting for values in flat for setting in values))
-    rows = [Difference(setting, [values.get(setting, NOT_SET) for values in flat]) for setting in settings]
+    flat = list(settings(run).values())
+    names = list(dict.fromkeys(setting for values in flat for setting in values))
+    rows = [Difference(setting, [values.get(setting, NOT_SET) for values in flat]) for setting in names]
     differing = [row for row in rows if len(set(row.values)) > 1]
     return Differences(rows=differing, same=len(rows) - len(differing))
+
+
+def settings(run: RunRecord) -> dict[str, dict[str, str]]:
+    """What was recorded of each variant, as dotted settings with their values as texts."""
+    plans = {variant.name: variant for variant in run.plan.variants}
+    return {variant.name: {**_recorded(variant), **_planned(plans.get(variant.name))} for variant in run.variants}
 
 
 def _recorded(variant: VariantRecord) -> dict[str, str]:
     fields = variant.to_dict()
     for shown_elsewhere in ("name", "description", "servers"):
         fields.pop(shown_elsewhere, None)
-    return _flat(fields)
+    return flat(fields)
 
 
 def _planned(variant: Variant | None) -> dict[str, str]:
@@ -56,16 +61,16 @@ def _planned(variant: Variant | None) -> dict[str, str]:
     if variant.env:
         found["env (names)"] = ", ".join(sorted(variant.env))
     limits = variant.trial_limits.to_dict()
-    found.update(_flat({"servers": variant.servers, "sandbox": variant.sandbox, "trialLimits": limits}))
+    found.update(flat({"servers": variant.servers, "sandbox": variant.sandbox, "trialLimits": limits}))
     return {one_line(setting): value for setting, value in found.items()}
 
 
-def _flat(value: Any, path: str = "") -> dict[str, str]:
+def flat(value: Any, path: str = "") -> dict[str, str]:
     """Maps opened into dotted settings; anything else as one value."""
     if isinstance(value, dict) and value:
         found: dict[str, str] = {}
         for name, inner in value.items():
-            found.update(_flat(inner, f"{path}.{name}" if path else str(name)))
+            found.update(flat(inner, f"{path}.{name}" if path else str(name)))
         return found
     return {one_line(path): clipped(_written(value), limit=VALUE_LIMIT)}
 

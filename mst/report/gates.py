@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mst.errors import InvariantError, UsageError
+from mst.model.comparison import RunComparison
 from mst.model.run import Phases
-from mst.model.summary import SummaryRecord
+from mst.model.summary import SummaryRecord, VerdictRecord
 from mst.report.figures import count
 from mst.report.text import names, one_line
 
@@ -66,6 +67,27 @@ def gate(summary: SummaryRecord, conditions: Sequence[Condition] = ()) -> GateOu
     return GateOutcome(conditions=asked, failed=bool(reasons), reasons=reasons)
 
 
+def gate_comparison(found: RunComparison, conditions: Sequence[Condition]) -> GateOutcome:
+    """Judge how a second run compares with a first. Without a condition it passes.
+
+    Raises:
+        UsageError: a condition that asks about one run, or both are gradings of the same trials, which get no verdict.
+    """
+    asked = tuple(conditions) or ("never",)
+    if "any-failure" in asked:
+        raise UsageError("--fail-on any-failure asks about one run: use 'mst show RUN --fail-on any-failure'")
+    if found.same_trials and asked != ("never",):
+        raise UsageError("--fail-on: these are two gradings of the same trials, which get no verdict")
+    verdicts = [variant.verdict for variant in found.variants if variant.verdict is not None]
+    one_trial = all(
+        side.planned <= found.cases.matched for variant in found.variants for side in (variant.first, variant.second)
+    )
+    reasons = tuple(
+        reason for condition in asked for reason in _verdict_reasons(verdicts, condition, one_trial=one_trial)
+    )
+    return GateOutcome(conditions=asked, failed=bool(reasons), reasons=reasons)
+
+
 def outcome_codes(phases: Phases, outcome: GateOutcome) -> list[int]:
     """Exit codes that a finished run calls for by itself: 4 for a failed phase, 3 for a partial one, 1 for the gate."""
     states = {phases.collect, phases.grade}
@@ -89,27 +111,33 @@ def exit_code(codes: Iterable[int]) -> int:
 def _reasons(summary: SummaryRecord, condition: Condition) -> list[str]:
     if condition == "any-failure":
         return _failures(summary)
+    if condition in {"not-better", "cannot-tell"}:
+        candidates = [variant.name for variant in summary.variants if variant.name != summary.baseline]
+        return _unproven(summary.verdicts, candidates, condition)
+    one_trial = all(variant.counts.planned <= variant.result.total for variant in summary.variants)
+    return _verdict_reasons(summary.verdicts, condition, one_trial=one_trial)
+
+
+def _verdict_reasons(verdicts: Sequence[VerdictRecord], condition: Condition, *, one_trial: bool) -> list[str]:
     if condition == "regression":
         return [
             f"regression: {one_line(candidate)} breaks {count(len(broken), 'regression case')} ({names(broken)})"
-            for candidate, broken in _regressions(summary).items()
+            for candidate, broken in _regressions(verdicts, one_trial=one_trial).items()
         ]
     if condition == "worse":
         return [
             f"worse: {one_line(verdict.candidate)} is worse than {one_line(verdict.baseline)}"
-            for verdict in summary.verdicts
+            for verdict in verdicts
             if verdict.verdict == "worse"
         ]
-    return _unproven(summary, condition)
+    if condition == "never":
+        return []
+    return _unproven(verdicts, [verdict.candidate for verdict in verdicts], condition)
 
 
-def _regressions(summary: SummaryRecord) -> dict[str, list[str]]:
+def _regressions(verdicts: Sequence[VerdictRecord], *, one_trial: bool) -> dict[str, list[str]]:
     """Broken regression cases by candidate: flips when each case has one trial, those shown by the test otherwise."""
-    one_trial = all(variant.counts.planned <= variant.result.total for variant in summary.variants)
-    found = {
-        verdict.candidate: verdict.regressions if one_trial else verdict.regressions_shown
-        for verdict in summary.verdicts
-    }
+    found = {verdict.candidate: verdict.regressions if one_trial else verdict.regressions_shown for verdict in verdicts}
     return {candidate: broken for candidate, broken in found.items() if broken}
 
 
@@ -126,13 +154,12 @@ def _failures(summary: SummaryRecord) -> list[str]:
     return found
 
 
-def _unproven(summary: SummaryRecord, condition: Condition) -> list[str]:
+def _unproven(verdicts: Sequence[VerdictRecord], candidates: Sequence[str], condition: Condition) -> list[str]:
     """`not-better` and `cannot-tell` ask for proof: a candidate without any verdict does not give it."""
-    verdicts = {verdict.candidate: verdict.verdict for verdict in summary.verdicts}
-    candidates = [variant.name for variant in summary.variants if variant.name != summary.baseline]
+    words = {verdict.candidate: verdict.verdict for verdict in verdicts}
     found = []
     for candidate in candidates:
-        word = verdicts.get(candidate, "cannot tell")
+        word = words.get(candidate, "cannot tell")
         if (condition == "not-better" and word != "better") or (condition == "cannot-tell" and word == "cannot tell"):
             found.append(f"{condition}: {one_line(candidate)} - {word}")
     return found or ([] if candidates else [f"{condition}: there is no candidate to compare with the baseline"])

@@ -15,7 +15,15 @@ from mst.report.failures import Group
 from mst.report.rows import Rows
 from mst.report.table import comparison_rows
 from mst.report.text import names, variant_label
-from mst.report.words import claim, counts_line, evidence, pairwise_line, phases_line, warnings
+from mst.report.words import (
+    claim,
+    counts_line,
+    evidence,
+    interval_note,
+    pairwise_line,
+    phases_line,
+    warnings,
+)
 
 MAX_SHOWN_GROUPS = 40
 SHOWN_FLIPS = 12
@@ -97,7 +105,8 @@ def _sentence(summary: SummaryRecord, variant: VariantSummary, verdict: VerdictR
     if verdict is None:
         return "Not compared: the baseline is not part of this run, or nothing is graded."
     reason = f" Why: {verdict.reason}." if verdict.reason else ""
-    notes = "".join(f" {note[:1].upper()}{note[1:].rstrip('.')}." for note in verdict.notes)
+    said_beside = [note for note in (interval_note(verdict), *verdict.notes) if note]
+    notes = "".join(f" {note[:1].upper()}{note[1:].rstrip('.')}." for note in said_beside)
     said = f"{claim(verdict)}: {evidence(verdict, candidates=len(summary.verdicts))}"
     return f"{said}{_cost_and_time(summary, variant)}.{reason}{notes}"
 

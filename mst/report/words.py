@@ -36,6 +36,24 @@ def evidence(verdict: VerdictRecord, *, candidates: int) -> str:
     return f"{difference}, {flips}, {_tested(verdict, candidates)}"
 
 
+def interval_note(verdict: VerdictRecord) -> str | None:
+    """Why the interval and the verdict seem to disagree, when they do; None otherwise.
+
+    The interval is a t-interval and the verdict an exact test, so with few cases one may see what the other does not.
+    """
+    if verdict.interval is None:
+        return None
+    leaves_out_0 = verdict.interval.lower > 0 or verdict.interval.upper < 0
+    if leaves_out_0 and verdict.verdict in {"no difference shown", "cannot tell"} and verdict.p_better is not None:
+        return (
+            "the interval leaves out 0, but the verdict goes by the exact test, whose p must be under 0.025: "
+            "with few cases the interval is only a rough guide"
+        )
+    if not leaves_out_0 and verdict.verdict in {"better", "worse"}:
+        return "the interval includes 0, but the verdict goes by the exact test: with few cases the interval is rough"
+    return None
+
+
 def pairwise_line(pairwise: Pairwise) -> str:
     """A pairwise judge's comparison: win rate, wins, losses and ties over cases, sign test."""
     found = pairwise.summary
@@ -119,10 +137,8 @@ def retries(summary: SummaryRecord) -> list[str]:
         return []
     attempts = sum(found.counts.superseded or 0 for found in summary.variants)
     shares = ", ".join(f"{one_line(name, limit=60)} {number:,}" for name, number in by_variant)
-    return [
-        f"{count(total, 'trial')} {'was' if total == 1 else 'were'} retried after a fault of the machine or of mst "
-        f"({shares}): the last attempt counts, {count(attempts, 'earlier attempt')} {'is' if attempts == 1 else 'are'} kept."
-    ]
+    were = f"{count(total, 'trial')} {'was' if total == 1 else 'were'} retried after a fault of the machine or of mst"
+    return [f"{were} ({shares}): the last attempt counts, {count(attempts, 'earlier attempt')} kept beside it."]
 
 
 def is_urgent(finding: HealthFinding) -> bool:

@@ -62,7 +62,7 @@ def _not_writable(path: Path, error: OSError) -> InfrastructureError:
 
 
 def find_run(ref: str, root: Path) -> RunFolder:
-    """The run that a reference names: a folder (a run's, or an eval's for its latest), a full ID, a short form, `latest`.
+    """The run that a reference names: a run's folder, an eval's for its latest, a full ID, a short form, or `latest`.
 
     Raises:
         UsageError: none or several match; the message lists them.

@@ -127,8 +127,13 @@ def cases_identity(cases: Iterable[Case]) -> str:
     """SHA-256 over the cases in order, their judges left out: those have identities of their own."""
     found = hashlib.sha256()
     for case in cases:
-        found.update(case.model_copy(update={"judges": [], "judge_reps": None}).digest.encode())
+        found.update(case_identity(case).encode())
     return found.hexdigest()
+
+
+def case_identity(case: Case) -> str:
+    """A case's digest, its judges left out: those have identities of their own."""
+    return case.model_copy(update={"judges": [], "judge_reps": None}).digest
 
 
 def conceal_plan(plan: EvalPlan, key: str) -> EvalPlan:

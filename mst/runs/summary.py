@@ -257,9 +257,7 @@ def _verdicts(totals: Totals) -> list[VerdictRecord]:
         for name in candidates
     ]
     return [
-        verdict_record(
-            verdict, baseline=plan.baseline, metric_differences=metric_differences(totals, verdict.variant)
-        )
+        verdict_record(verdict, baseline=plan.baseline, metric_differences=metric_differences(totals, verdict.variant))
         for verdict in decide(data)
     ]
 

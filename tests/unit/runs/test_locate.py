@@ -43,7 +43,7 @@ def test_every_way_to_name_a_run_finds_it(run, tmp_path):
         ("abcde", "is no run folder, and no run ID"),
         ("ffffff", "no run ffffff"),
         ("20260101T000000Z-ffffff", "no run"),
-        ("ffffff.g1x", "neither"),
+        ("ffffff.g1x", "is no run folder"),
     ],
 )
 def test_what_names_no_run_is_said_in_one_line(run, tmp_path, ref, says):
