@@ -11,7 +11,7 @@ from mst.cli.options import as_json
 
 if TYPE_CHECKING:
     from mst.fleet.limiter import InUse
-    from mst.shards.rates import Rate
+    from mst.providers.rates import Rate
 
 
 @click.command(name="limits")
@@ -46,7 +46,7 @@ def limits(
     from mst.fleet.connect import connect
     from mst.fleet.limiter import LimitBook
     from mst.fleet.spend import FleetSpend
-    from mst.shards.rates import Rate
+    from mst.providers.rates import Rate
 
     broker_url = Settings.from_environment().broker_url
     if broker_url is None:

@@ -1,7 +1,9 @@
 """Turns for calls to providers and servers over a whole fleet: the state is in Redis, one script a step.
 
 A worker process is one holder. Its calls live as long as it is heard of: what a dead worker had returns by itself. No
-answer from Redis means that nothing new starts; calls under way go on, and are written again after a wipe.
+answer from Redis means that nothing new starts; calls under way go on, and are written again after a wipe. A turn
+that reaches its call long after its time is given back and asked for again: calls that were held up together would
+otherwise start together.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import queue
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,8 +25,8 @@ from mst.errors import BrokerError
 from mst.fleet.connect import RedisClient, broker_errors
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.scripts import Scripts
+from mst.providers.rates import HORIZON_MS, LIMITS, MARGIN, SLACK_MS, Ask, Rate, caps_of
 from mst.shards.limiter import Granted
-from mst.shards.rates import HORIZON_MS, LIMITS, MARGIN, SLACK_MS, Ask, Rate, caps_of
 
 HOLDER_TTL_S = 10.0
 """A worker that is not heard of for so long has nothing any more."""
@@ -33,6 +36,8 @@ SETTLE_S = 2 * HOLDER_TTL_S / KNOWN_PARTS
 LISTEN_S = 1.0
 RETRY_S = 0.5
 BATCH = 256
+LATE_S = 0.5
+"""A turn that a call would take later than this after its time is not taken; twice as late the next time, and so on."""
 
 
 @dataclass
@@ -40,6 +45,7 @@ class _Call:
     ask: Ask
     granted: Granted
     has: bool = False
+    late_s: float = LATE_S
 
 
 @dataclass
@@ -69,6 +75,7 @@ class FleetLimiter:
         self._lock = threading.Lock()
         self._post: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._timers: list[tuple[float, int, str]] = []
+        self._clock = _Clock()
         self._count = itertools.count()
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -187,7 +194,8 @@ class FleetLimiter:
             self._holder, int(self._ttl_s * 1000), json.dumps(given), str(MARGIN), str(SLACK_MS), str(HORIZON_MS),
             int(self._ttl_s * 2000 / KNOWN_PARTS),
         ]  # fmt: skip
-        again_ms, _ = self._scripts.run("limit", [self._place], args, doing="asking for a turn")
+        again_ms, _, there_ms = self._scripts.run("limit", [self._place], args, doing="asking for a turn")
+        self._clock.heard(float(there_ms) / 1000, now)
         return None if int(again_ms) < 0 else int(again_ms) / 1000
 
     def _listen(self) -> None:
@@ -200,25 +208,55 @@ class FleetLimiter:
                 self._ended.wait(RETRY_S)
                 continue
             if found is not None:
-                name, _, wait_ms = str(found[1]).rpartition(" ")
-                call = name.partition("/")[2]
-                if float(wait_ms) <= 0:
-                    self._let_go(call)
+                name, _, at_ms = str(found[1]).rpartition(" ")
+                turn = _Turn(name.partition("/")[2], self._clock.here(float(at_ms) / 1000))
+                if turn.at <= time.monotonic():
+                    self._let_go(turn.call, turn.at)
                 else:
-                    self._post.put(_Turn(call, time.monotonic() + float(wait_ms) / 1000))
+                    self._post.put(turn)
 
     def _let_start(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
-            self._let_go(heapq.heappop(self._timers)[2])
+            at, _, call = heapq.heappop(self._timers)
+            self._let_go(call, at)
 
-    def _let_go(self, name: str) -> None:
+    def _let_go(self, name: str, at: float) -> None:
         with self._lock:
             call = self._calls.get(name)
             if call is None or call.has:
                 return
-            call.has = True
+            late = time.monotonic() - at > call.late_s
+            if late:
+                call.late_s *= 2
+            else:
+                call.has = True
+        if late:
+            self._post.put(_Release(name, None))
+            self._post.put(call.ask)
+            return
         with suppress(OSError):
             call.granted()
+
+
+class _Clock:
+    """When something is here that has a time there. Errs to early: then a turn seems later than it is, never fresher.
+
+    Every answer bounds the difference of the clocks from above by when it was asked for. The lowest of the last
+    answers stands; older ones are forgotten, since clocks are set.
+    """
+
+    def __init__(self) -> None:
+        self._bounds: deque[float] = deque(maxlen=KNOWN_PARTS)
+        self._ahead = 0.0
+
+    def heard(self, there: float, asked: float) -> None:
+        """An answer said this time there; it was asked for at this time here."""
+        self._bounds.append(there - asked)
+        self._ahead = min(self._bounds)
+
+    def here(self, there: float) -> float:
+        """The time here. Something must have been heard before."""
+        return there - self._ahead
 
 
 @dataclass(frozen=True)

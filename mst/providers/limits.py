@@ -1,45 +1,17 @@
-"""How fast models may be asked: requests and tokens a minute, spread evenly, and calls at a time.
-
-Providers keep their limits as a bucket that fills all the time, and many enforce a share of a minute. Calls are
-therefore spaced, not let through in bursts: at the limit, a call starts every `60 / per_minute` seconds.
-"""
+"""How fast models may be asked within one process: requests and tokens a minute, spread evenly, and calls at a time."""
 
 from __future__ import annotations
 
 import asyncio
-import math
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-MARGIN = 0.99
-"""Share of a limit that is used, so that a call that arrives early does not pass it."""
-SLACK_S = 0.2
-"""How much lost time may be made up for when this process woke up late."""
+from mst.providers.rates import LIMITS, Ask, Board, Rate
 
-
-@dataclass
-class Pace:
-    """Start times that keep a rate. Pure but for what it remembers.
-
-    Attributes:
-        per_minute: what may be spent in a minute.
-    """
-
-    per_minute: float
-    _next: float = field(default=-math.inf, repr=False)
-
-    def reserve(self, amount: float, now: float) -> float:
-        """Take a start time for something that spends `amount`; how many seconds it is away."""
-        start = max(self._next, now - SLACK_S)
-        self._next = start + amount * 60 / (self.per_minute * MARGIN)
-        return max(0.0, start - now)
-
-    def correct(self, amount: float) -> None:
-        """Something spent `amount` more (or, when negative, less) than was taken for it."""
-        if math.isfinite(self._next):
-            self._next += amount * 60 / (self.per_minute * MARGIN)
+_RESOURCE = "model"
 
 
 @dataclass
@@ -56,7 +28,10 @@ class Slot:
 
 
 class Limiter:
-    """The limits of one provider, for all calls of one event loop.
+    """The limits of one provider, for all calls of one event loop. See `mst.providers.rates` for the rules.
+
+    A turn is given when its time has come and not before: after this process was held up, the calls that waited
+    start spaced like any others.
 
     Args:
         concurrent: calls at a time.
@@ -71,38 +46,46 @@ class Limiter:
         per_minute: float | None = None,
         tokens_per_minute: float | None = None,
     ) -> None:
-        self._room = asyncio.Semaphore(concurrent) if concurrent else None
-        self._calls = Pace(per_minute) if per_minute else None
-        self._tokens = Pace(tokens_per_minute) if tokens_per_minute else None
-        self._paused_until = -math.inf
+        self.rate = Rate(_RESOURCE, concurrent, per_minute, tokens_per_minute)
+        self._board = Board()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def slot(self, tokens: int) -> AsyncIterator[Slot]:
         """Wait for a turn, in the order of asking. Set `used` on the slot when it is known."""
         slot = Slot(tokens)
-        if self._room is None:
-            await self._wait(tokens)
+        call = str(next(self._numbers))
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[call] = turn
+        self._board.ask(Ask(call, (self.rate,), tokens))
+        self._give()
+        try:
+            await turn
             yield slot
-        else:
-            async with self._room:
-                await self._wait(tokens)
-                yield slot
-        if self._tokens is not None and slot.used is not None:
-            self._tokens.correct(slot.used - tokens)
+        finally:
+            self._waiting.pop(call, None)
+            self._board.release(call, slot.used)
+            self._give()
 
     def pause(self, seconds: float) -> None:
         """Start no call for a while: the provider said so."""
-        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
+        self._board.pause(_RESOURCE, (asyncio.get_running_loop().time() + seconds) * 1000)
 
-    async def _wait(self, tokens: int) -> None:
-        clock = asyncio.get_running_loop().time
-        waits = [self._calls.reserve(1, clock())] if self._calls is not None else []
-        if self._tokens is not None:
-            waits.append(self._tokens.reserve(tokens, clock()))
-        if waits:
-            await asyncio.sleep(max(waits))
-        while (left := self._paused_until - clock()) > 0:  # noqa: ASYNC110 - a time is waited for, not an event
-            await asyncio.sleep(left)
+    def _give(self) -> None:
+        """Let those start whose turn it is, and look again when the next one's comes."""
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        turns, again_ms = self._board.turns(loop.time() * 1000)
+        for turn in turns:
+            waiting = self._waiting.pop(turn.call, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+        if again_ms is not None:
+            self._timer = loop.call_later(again_ms / 1000, self._give)
 
 
 class Limits:
@@ -120,9 +103,5 @@ class Limits:
         """The limiter of a provider; one without limits when the config says nothing of it."""
         if name not in self._made:
             rate = self._rates.get(name, {})
-            self._made[name] = Limiter(
-                concurrent=rate.get("concurrent"),
-                per_minute=rate.get("per_minute"),
-                tokens_per_minute=rate.get("tokens_per_minute"),
-            )
+            self._made[name] = Limiter(**{limit: rate.get(limit) for limit in LIMITS})
         return self._made[name]

@@ -12,12 +12,12 @@ from pydantic import ConfigDict, Field
 
 from mst.model.base import Model
 from mst.model.shard import Work
+from mst.providers.rates import rates_of
 from mst.shards.attempts import run_attempts
 from mst.shards.bundle import Bundle
 from mst.shards.contract import Cancel, Channel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
 from mst.shards.limiter import LocalLimiter
 from mst.shards.process_channel import ProcessChannel
-from mst.shards.rates import rates_of
 from mst.shards.spend import Budget, LocalSpend
 from mst.shards.turns import Turns
 

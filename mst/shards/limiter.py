@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from mst.shards.rates import Ask, Board, Rate
+from mst.providers.rates import Ask, Board, Rate
 
 Granted = Callable[[], None]
 """Called once from a thread of the limiter, when the call may start. Must return quickly."""
@@ -41,7 +41,6 @@ class LocalLimiter:
         self._board = Board(caps)
         self._clock = clock
         self._waiting: dict[str, Granted] = {}
-        self._due: dict[str, float] = {}
         self._again_ms: float | None = None
         self._changed = threading.Condition()
         self._closed = False
@@ -63,7 +62,6 @@ class LocalLimiter:
         """See `CallLimiter.release`."""
         with self._changed:
             self._waiting.pop(call, None)
-            self._due.pop(call, None)
             self._board.release(call, used)
             self._changed.notify()
 
@@ -97,17 +95,10 @@ class LocalLimiter:
                     granted()
 
     def _ready(self) -> list[Granted]:
-        now = self._now_ms()
-        turns, self._again_ms = self._board.turns(now)
-        self._due.update({turn.call: now + turn.wait_ms for turn in turns})
-        due = [call for call, at in self._due.items() if at <= now]
-        for call in due:
-            del self._due[call]
-        return [self._waiting.pop(call) for call in due if call in self._waiting]
+        turns, self._again_ms = self._board.turns(self._now_ms())
+        if self._again_ms is not None:
+            self._again_ms += self._now_ms()
+        return [self._waiting.pop(turn.call) for turn in turns if turn.call in self._waiting]
 
     def _patience_s(self) -> float | None:
-        now = self._now_ms()
-        waits = [at - now for at in self._due.values()]
-        if self._again_ms is not None:
-            waits.append(self._again_ms)
-        return max(0.0, min(waits)) / 1000 if waits else None
+        return None if self._again_ms is None else max(0.0, self._again_ms - self._now_ms()) / 1000

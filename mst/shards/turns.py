@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from mst.errors import BrokerError
 from mst.model.base import digest
 from mst.model.shard import Acquire, Granted, UnitKey, UsageReport
+from mst.providers.rates import Ask, Rate, wanted
 from mst.shards.limiter import CallLimiter
-from mst.shards.rates import Ask, Rate, wanted
 from mst.shards.spend import Budget, SpendLedger
 
 Answer = Callable[[Granted], None]

@@ -7,8 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from mst.providers.rates import Ask, Rate
 from mst.shards.limiter import CallLimiter
-from mst.shards.rates import Ask, Rate
 
 WAIT_S = 10.0
 STILL_S = 0.3

@@ -142,6 +142,45 @@ class RateRule:
         return (amount - self._level) * 60 / self.per_minute
 
 
+@dataclass
+class WindowRule:
+    """A provider's limit counted over a window. Not thread-safe by itself.
+
+    Attributes:
+        per_window: requests that may come in one.
+        window_s: its length.
+        sliding: any time of that length; else one begins with the first request, and one after the other from then.
+    """
+
+    per_window: int
+    window_s: float = 60.0
+    sliding: bool = True
+    _came: deque[float] = field(default_factory=deque, init=False)
+    _began: float | None = field(default=None, init=False)
+
+    def take(self, amount: float, now: float) -> float:
+        """Count a request; 0, or how many seconds to wait when there were enough. Refused ones are not counted."""
+        self._began = now if self._began is None else self._began
+        began = now - self.window_s if self.sliding else now - (now - self._began) % self.window_s
+        while self._came and self._came[0] < began:
+            self._came.popleft()
+        if len(self._came) < self.per_window:
+            self._came.append(now)
+            return 0.0
+        return max(0.001, (self._came[0] if self.sliding else began) + self.window_s - now)
+
+
+@dataclass(frozen=True)
+class AllRules:
+    """Several limits at once. A request that one refuses is counted by the others all the same, to be strict."""
+
+    rules: Sequence[RateRule | WindowRule]
+
+    def take(self, amount: float, now: float) -> float:
+        """Ask every rule; the longest wait."""
+        return max(rule.take(amount, now) for rule in self.rules)
+
+
 class ModelServer:
     """What the server does and has seen. Thread-safe; memory is bounded.
 
@@ -158,7 +197,7 @@ class ModelServer:
     def __init__(self, url: str, script: Script) -> None:
         self.url = url
         self.script = script
-        self.limit: RateRule | None = None
+        self.limit: RateRule | WindowRule | AllRules | None = None
         self.token_limit: RateRule | None = None
         self.calls: deque[Call] = deque(maxlen=KEPT_CALLS)
         self.keys: Counter[str] = Counter()

@@ -3,6 +3,7 @@
 import asyncio
 import bisect
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -14,9 +15,9 @@ import pytest
 
 import mst
 from mst.fleet.connect import connect
-from mst.fleet.limiter import FleetLimiter, LimitBook
+from mst.fleet.limiter import LATE_S, FleetLimiter, LimitBook
 from mst.fleet.spend import FleetSpend
-from mst.shards.rates import Ask, Rate
+from mst.providers.rates import Ask, Rate
 from mst.shards.spend import Budget, LocalSpend
 from mst.testing.commandline import run_mst
 from mst.testing.servers import free_ports, valkey
@@ -28,10 +29,10 @@ CALLER = """
 import json, socket, sys, threading
 from mst.fleet.connect import connect
 from mst.fleet.limiter import FleetLimiter
-from mst.shards.rates import Ask, Rate
+from mst.providers.rates import Ask, Rate
 
-url, port, threads, rate, tokens = sys.stdin.readline().split()
-limiter = FleetLimiter(connect(url), ttl_s=2)
+url, port, threads, rate, tokens, ttl_s = sys.stdin.readline().split()
+limiter = FleetLimiter(connect(url), ttl_s=float(ttl_s))
 rate = Rate(**json.loads(rate))
 
 def work(number):
@@ -107,8 +108,8 @@ def broker(tmp_path):
 
 
 @contextmanager
-def callers(broker, server, rate, *, threads, tokens=0, count=PROCESSES):
-    line = f"{broker.url} {server.port} {threads} {rate} {tokens}\n"
+def callers(broker, server, rate, *, threads, tokens=0, count=PROCESSES, ttl_s=2):
+    line = f"{broker.url} {server.port} {threads} {rate} {tokens} {ttl_s}\n"
     started = []
     try:
         for _ in range(count):
@@ -181,6 +182,33 @@ def test_eight_processes_keep_a_rate_and_use_all_of_it(broker, rate, tokens):
         # lost time of up to 0.2 s may be made up for
         assert fullest(server.arrivals, window_s) <= 20 * (window_s + 0.2) + 1
     assert calls >= 0.95 * 20 * took_s, f"{calls} calls in {took_s:.2f} s"
+
+
+def test_calls_of_a_process_that_stood_still_do_not_start_together(broker):
+    rate = '{"resource":"provider:p","per_minute":1200}'
+    with Server(0.01) as server, callers(broker, server, rate, threads=60, count=2, ttl_s=20) as (still, _):
+        until(lambda: len(server.arrivals) > 40)
+        still.send_signal(signal.SIGSTOP)
+        run_for(4)  # 40 turns are given to it meanwhile
+        still.send_signal(signal.SIGCONT)
+        at = len(server.arrivals)
+        until(lambda: len(server.arrivals) > at + 60)
+    # 20 a second; 0.2 s of lost time, and turns that are at most half a second late
+    assert fullest(server.arrivals, 1.0) <= 20 * (1.0 + 0.2 + LATE_S) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_ten_thousand_calls_of_eight_processes_reach_the_limit_and_never_pass_it(broker):
+    rate = '{"resource":"provider:p","per_minute":6000,"concurrent":64}'
+    with Server(0.05) as server, callers(broker, server, rate, threads=12):
+        until(lambda: len(server.arrivals) >= 10_000, 300)
+    took_s = server.arrivals[9_999] - server.arrivals[0]
+    share = 9_999 * 60 / took_s / 6000
+    print(f"reached {share:.2%} of 6000 calls a minute; {fullest(server.arrivals, 60.0)} in the fullest minute")  # noqa: T201 - figures
+    assert 0.95 <= share <= 1.0, share
+    assert fullest(server.arrivals, 60.0) <= 6000
+    assert server.most <= 64
 
 
 @pytest.mark.slow

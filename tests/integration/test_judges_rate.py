@@ -14,7 +14,7 @@ from mst.model.case import EvalPlan, GraderSpec, Variant
 from mst.model.keys import TrialKey
 from mst.process.redact import Redactor
 from mst.testing.judge import make_subject
-from mst.testing.modelserver import RateRule, model_server, verdict
+from mst.testing.modelserver import AllRules, WindowRule, model_server, verdict
 
 
 def plan(**rate) -> EvalPlan:
@@ -51,10 +51,10 @@ def grade_many(tmp_path, server, count: int, **rate) -> tuple[list[float | None]
     return asyncio.run(all_of_them())
 
 
-def figure(tmp_path, count: int, per_minute: float) -> float:
-    """The share of the limit that was reached; no call was refused."""
+def figure(tmp_path, count: int, per_minute: int) -> float:
+    """The share of the limit that was reached; the server counts any minute and clock minutes, and refused nothing."""
     with model_server(verdict(1)) as server:
-        server.limit = RateRule(per_minute=per_minute, burst=per_minute / 60)
+        server.limit = AllRules([WindowRule(per_minute), WindowRule(per_minute, sliding=False)])
         scores, took_s = grade_many(tmp_path, server, count, per_minute=per_minute, concurrent=32)
         assert server.statuses == {200: count}
         assert server.most_at_once <= 32
@@ -63,12 +63,13 @@ def figure(tmp_path, count: int, per_minute: float) -> float:
 
 
 def test_a_short_run_keeps_the_limit(tmp_path):
-    assert figure(tmp_path, 100, 1200) <= 1.1  # one second's burst is a fifth of it
+    assert figure(tmp_path, 100, 1200) <= 1.1  # five calls make up for lost time at the start, and are a twentieth
 
 
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_ten_thousand_verdicts_reach_the_limit_to_within_five_per_cent_without_passing_it(tmp_path):
-    share = figure(tmp_path, 10_000, 1200)
+    share = figure(tmp_path, 10_000, 3000)
+    print(f"reached {share:.2%} of 3000 calls a minute")  # noqa: T201 - the figure is what this is for
     assert 0.95 <= share <= 1.0, share

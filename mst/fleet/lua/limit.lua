@@ -1,11 +1,12 @@
--- Turns for calls to providers and servers, over the whole fleet. The rules are those of mst/shards/rates.py.
+-- Turns for calls to providers and servers, over the whole fleet. The rules are those of mst/providers/rates.py.
 -- KEYS: 1 prefix of all keys here, e.g. "mst:limit:".
 -- ARGV: 1 holder, 2 TTL of a holder (ms), 3 JSON: {asks, releases, pauses, known}, 4 MARGIN, 5 SLACK_MS, 6 HORIZON_MS,
 --       7 settle (ms): how long nothing starts after the state was lost, so that holders can say what they have.
 -- An ask is {call, class, tokens}; its class is the JSON of the rates it wants, the same text for all that want the same.
 -- `known`, when there, is everything that the holder waits for or has: what Redis lost is written again, and what only
 -- Redis knows of is given back.
--- The reply: milliseconds until somebody should look again (-1: when a call ends), and how many turns were given.
+-- The reply: milliseconds until somebody should look again (-1: when a call ends), how many turns were given, and the
+-- time here (ms), by which a holder knows when a turn begins that it is told of.
 local P = KEYS[1]
 local holder, ttl = ARGV[1], tonumber(ARGV[2])
 local given = cjson.decode(ARGV[3])
@@ -61,11 +62,17 @@ local function spacing(per_minute)
   return 60000 / (per_minute * MARGIN)
 end
 
+-- The time of the next call after one that starts at `start`; of lost time little is made up for where calls are rare.
+local function next_of(start, step)
+  local slack = step <= SLACK and SLACK or (1 - MARGIN) * step
+  return math.max(start, now - slack) + step
+end
+
 local function queue_of(class)
   return P .. 'queue:' .. redis.sha1hex(class)
 end
 
--- A call: {class, tokens, granted (ms) or nil}.
+-- A call: {class, tokens, granted (ms) or nil, at: when its turn begins (ms)}.
 local function call_of(id)
   local found = redis.call('HGET', P .. 'calls', id)
   return found and cjson.decode(found) or nil
@@ -117,9 +124,9 @@ local function release(id, used)
   end
 end
 
-local function grant(id, wait)
+local function grant(id, at)
   local inbox = P .. 'inbox:' .. owner_of(id)
-  redis.call('RPUSH', inbox, id .. ' ' .. text(wait))
+  redis.call('RPUSH', inbox, id .. ' ' .. text(at))
   redis.call('PEXPIRE', inbox, ttl * 4)
 end
 
@@ -138,7 +145,7 @@ local function check_known(known)
     elseif not call then
       enqueue(id, ask)
     elseif call.granted and not ask.has and now - call.granted > 1000 then
-      grant(id, 0)  -- the word got lost
+      grant(id, call.at or call.granted)  -- the word got lost
     end
   end
   for _, id in ipairs(redis.call('SMEMBERS', P .. 'by:' .. holder)) do
@@ -182,7 +189,7 @@ end
 
 local born = tonumber(redis.call('GET', P .. 'born'))
 if now < born + SETTLE then
-  return {math.ceil(born + SETTLE - now), 0}
+  return {math.ceil(born + SETTLE - now), 0, text(now)}
 end
 
 local again, turns = -1, 0
@@ -205,19 +212,20 @@ end
 
 local function take(id, call, wants, start)
   call.granted = now
+  call.at = math.max(start, now)
   save_call(id, call)
   occupy(id, call)
   for _, want in ipairs(wants) do
     local rate = capped(want)
     if rate.per_minute then
-      set_state(want.resource, 'call', start + spacing(rate.per_minute))
+      set_state(want.resource, 'call', next_of(start, spacing(rate.per_minute)))
     end
     if rate.tokens_per_minute then
-      set_state(want.resource, 'token', start + call.tokens * spacing(rate.tokens_per_minute))
+      set_state(want.resource, 'token', next_of(start, call.tokens * spacing(rate.tokens_per_minute)))
     end
   end
   turns = turns + 1
-  grant(id, math.max(0, start - now))
+  grant(id, call.at)
 end
 
 for _, class in ipairs(redis.call('SMEMBERS', P .. 'classes')) do
@@ -243,4 +251,4 @@ for _, class in ipairs(redis.call('SMEMBERS', P .. 'classes')) do
     end
   end
 end
-return {again, turns}
+return {again, turns, text(now)}

@@ -2,32 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 
 import pytest
 
-from mst.providers.limits import MARGIN, SLACK_S, Limiter, Limits, Pace
+from mst.providers.limits import Limiter, Limits
+from mst.providers.rates import SLACK_MS, Rate
 
-
-def test_starts_are_evenly_spaced():
-    pace = Pace(60)
-    waits = [pace.reserve(1, 100.0) for _ in range(4)]
-    assert waits == pytest.approx([0, *(n / MARGIN - SLACK_S for n in (1, 2, 3))])
-
-
-def test_time_that_went_by_unused_is_not_made_up_for():
-    pace = Pace(60)
-    pace.reserve(1, 0.0)
-    late = [pace.reserve(1, 1000.0) for _ in range(3)]
-    assert late == pytest.approx([0, 1 / MARGIN - SLACK_S, 2 / MARGIN - SLACK_S])
-
-
-def test_large_calls_take_longer_and_estimates_are_corrected():
-    pace = Pace(6000)
-    pace.reserve(500, 0.0)
-    pace.correct(-500)
-    assert pace.reserve(1, 0.0) == 0
-    pace.correct(1000)
-    assert pace.reserve(1, 0.0) == pytest.approx((1 + 1000) * 60 / (6000 * MARGIN) - SLACK_S, abs=0.02)
+SLACK_S = SLACK_MS / 1000
 
 
 def run_many(limiter: Limiter, calls: int, *, tokens: int = 0, used: int | None = None) -> list[tuple[float, float]]:
@@ -78,6 +60,59 @@ def test_a_pause_holds_every_call():
     assert asyncio.run(held()) >= 0.1
 
 
+async def starts_after(limiter: Limiter, hold_up, calls: int) -> list[float]:
+    """Ask for some calls, hold them up, and note when they started."""
+    clock = asyncio.get_running_loop().time
+    starts: list[float] = []
+
+    async def one() -> None:
+        async with limiter.slot(1):
+            starts.append(clock())
+
+    tasks = [asyncio.create_task(one()) for _ in range(calls)]
+    await asyncio.sleep(0)
+    await hold_up()
+    await asyncio.gather(*tasks)
+    return starts
+
+
+def test_calls_that_waited_while_this_process_stood_still_do_not_start_together():
+    async def stand_still() -> None:
+        threading.Event().wait(1.0)  # the whole loop, as on a machine that has no time for it
+
+    starts = asyncio.run(starts_after(Limiter(per_minute=1200), stand_still, 25))
+    for start in starts:
+        # one, and those that make up for 0.2 s of lost time
+        assert sum(start <= other < start + 0.05 for other in starts) <= 1 + 5
+
+
+def test_calls_that_waited_for_a_pause_to_end_do_not_start_together():
+    limiter = Limiter(per_minute=1200)
+
+    async def pause() -> None:
+        limiter.pause(0.5)
+
+    starts = asyncio.run(starts_after(limiter, pause, 12))
+    held = [start for start in starts if start >= starts[0] + 0.4]
+    assert len(held) >= 6
+    assert held[-1] - held[0] >= (len(held) - 1) * 0.05 - SLACK_S
+
+
+def test_a_call_that_is_not_wanted_any_more_lets_the_next_one_start():
+    limiter = Limiter(concurrent=1)
+
+    async def cancelled() -> bool:
+        async with limiter.slot(1):
+            second = asyncio.create_task(limiter.slot(1).__aenter__())
+            await asyncio.sleep(0)
+            second.cancel()
+            await asyncio.gather(second, return_exceptions=True)
+        async with asyncio.timeout(5), limiter.slot(1):
+            return True
+
+    assert asyncio.run(cancelled())
+
+
 def test_a_call_that_fails_gives_its_place_back():
     limiter = Limiter(concurrent=1)
 
@@ -94,6 +129,5 @@ def test_a_call_that_fails_gives_its_place_back():
 def test_limiters_are_made_once_by_name_and_without_limits_when_nothing_is_said():
     limits = Limits({"openai": {"concurrent": 5, "per_minute": 100}})
     assert limits.named("openai") is limits.named("openai")
-    assert limits.named("openai")._calls.per_minute == 100
-    assert limits.named("openai")._room._value == 5
-    assert limits.named("other")._calls is None
+    assert limits.named("openai").rate == Rate("model", concurrent=5, per_minute=100)
+    assert limits.named("other").rate == Rate("model")

@@ -3,8 +3,8 @@
 from mst.errors import BrokerError
 from mst.model.keys import TrialKey
 from mst.model.shard import Acquire, UsageReport
+from mst.providers.rates import rates_of
 from mst.shards.limiter import LocalLimiter
-from mst.shards.rates import rates_of
 from mst.shards.spend import Budget, LocalSpend
 from mst.shards.turns import Turns
 from mst.testing.commandline import until

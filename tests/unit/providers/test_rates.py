@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mst.shards.rates import Ask, Board, Rate, caps_of, rates_of, spacing_ms, wanted
+from mst.providers.rates import Ask, Board, Rate, caps_of, rates_of, spacing_ms, wanted
 
 
 def names(turns):
