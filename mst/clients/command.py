@@ -14,8 +14,10 @@ from mst.clients.options import Environment, ListedFiles, Options, parse_options
 from mst.clients.parsers import PARSERS
 from mst.clients.placeholders import Values, substitute
 from mst.clients.program import (
+    declared_path,
     diagnostics_of,
     limit_hit_of,
+    listed_paths,
     place_listed,
     program_faults,
     read_bounded,
@@ -105,6 +107,12 @@ class Command:
         """Programs that are not installed, and a sandbox that is not available."""
         programs = [argv[0] for argv in self.options.commands]
         return [*self.sandbox.faults(), *program_faults(programs, self.options.files, self._env, self.sandbox)]
+
+    def programs(self) -> dict[str, str | None]:
+        """See `StartsPrograms`; files that the options list are told by their content there."""
+        listed = set(listed_paths(self.options.files))
+        names = dict.fromkeys(argv[0] for argv in self.options.commands)
+        return {name: declared_path(self._env) for name in names if name.removeprefix("./") not in listed}
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""

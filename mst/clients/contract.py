@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from mst.config.files import FileSource
 from mst.errors import ErrorKind
@@ -113,4 +113,13 @@ class Client(Protocol):
 
     async def close(self) -> None:
         """End what lives longer than a trial. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class StartsPrograms(Protocol):
+    """A client that can name the programs under test, so that a trial's identity can say which ones they were."""
+
+    def programs(self) -> Mapping[str, str | None]:
+        """Programs as in argv, each with its declared search path, or None for the usual one."""
         ...

@@ -63,8 +63,7 @@ def program_faults(programs: Iterable[str], files: ListedFiles, declared: Enviro
 
     In order, each once.
     """
-    path = declared.get("PATH")
-    where = None if path is None or isinstance(path, SecretRef) else str(path)
+    where = declared_path(declared)
     paths = set(listed_paths(files))
     faults = []
     for program in dict.fromkeys(programs):
@@ -74,6 +73,12 @@ def program_faults(programs: Iterable[str], files: ListedFiles, declared: Enviro
         if fault is not None:
             faults.append(fault)
     return faults
+
+
+def declared_path(declared: Environment) -> str | None:
+    """The search path that an environment declares, or None."""
+    path = declared.get("PATH")
+    return None if path is None or isinstance(path, SecretRef) else str(path)
 
 
 def sandbox_faults(variant: Variant) -> list[str]:

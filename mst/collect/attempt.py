@@ -12,6 +12,7 @@ from mst.clients.contract import Client, ClientResult, TrialContext
 from mst.clients.placeholders import render_prompt
 from mst.collect.baseline import Baseline
 from mst.collect.export import Export
+from mst.collect.identity import Setting
 from mst.collect.stages import StageFailed, Stages
 from mst.collect.workspace import (
     Folders,
@@ -39,7 +40,7 @@ _OVERDUE_S = 60.0
 
 @dataclass(kw_only=True)
 class Attempt:
-    """What is known of a trial while it runs."""
+    """What is known of a trial while it runs. `setting`: the parts of its identity that the variant's trials share."""
 
     case: Case
     variant: Variant
@@ -50,6 +51,7 @@ class Attempt:
     timeouts: StageTimeouts
     scratch_root: Path
     redactor: Redactor
+    setting: Setting
     limits: Limits = field(default_factory=Limits, repr=False)
     pricing: Mapping[str, Any] = field(default_factory=dict)
     stages: Stages = field(default_factory=Stages)

@@ -13,8 +13,10 @@ from typing import Protocol
 
 from mst.clients.contract import Client
 from mst.collect.effective import client_key, effective_variant
+from mst.collect.identity import Setting, setting_of
 from mst.collect.retrying import joined, may_retry, pause_s
 from mst.collect.trial import Collected, collect_trial
+from mst.collect.workspace import in_thread
 from mst.config.files import FileSource
 from mst.config.registry import lookup
 from mst.model.case import Case, EvalPlan, Variant
@@ -83,6 +85,7 @@ class _Work:
     pause_scale: float
     counts: Counts = field(default_factory=Counts)
     clients: dict[str, Client] = field(default_factory=dict)
+    settings: dict[str, asyncio.Future[Setting]] = field(default_factory=dict)
     stopped: bool = False
 
     async def work(self) -> None:
@@ -132,7 +135,7 @@ class _Work:
     async def _waited(self, pause: float) -> bool:
         """Wait before another attempt; False when nobody wants one any more."""
         until = time.monotonic() + pause
-        while (left := until - time.monotonic()) > 0 and not self.cancel.is_set():
+        while (left := until - time.monotonic()) > 0 and not self.cancel.is_set():  # noqa: ASYNC110 - a Stop can't be awaited
             await asyncio.sleep(min(left, _CANCEL_LOOK_S))
         return not self.cancel.is_set()
 
@@ -149,9 +152,17 @@ class _Work:
             scratch_root=self.scratch_root,
             redactor=self.redactor,
             case_digest=self.case_digests.get(key.case_id),
+            setting=await self._setting(case, variant),
             limits=self.limits,
             pricing=self.plan.pricing,
         )
+
+    async def _setting(self, case: Case, variant: Variant) -> Setting:
+        key = client_key(case, variant)
+        if key not in self.settings:
+            work = in_thread(setting_of, variant, self._client(case, variant))
+            self.settings[key] = asyncio.ensure_future(work)
+        return await asyncio.shield(self.settings[key])
 
     def _client(self, case: Case, variant: Variant) -> Client:
         key = client_key(case, variant)

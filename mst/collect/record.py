@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mst.collect.attempt import Attempt
+from mst.collect.identity import identity_of, image_of
 from mst.errors import ErrorKind
 from mst.model.base import digest
 from mst.model.transcript import Transcript
@@ -23,6 +25,7 @@ def make_record(
     result, redactor = attempt.result, attempt.redactor
     status, kind, error = _outcome(attempt)
     infrastructure = kind in INFRASTRUCTURE
+    findings = attempt.enclosure.findings() if attempt.enclosure is not None else {}
     transcript = result.transcript if result is not None else None
     if transcript is not None and redactor:
         transcript = _clean(transcript, redactor)
@@ -49,13 +52,20 @@ def make_record(
         client_usage=None if transcript is None else transcript.usage,
         client_telemetry=None if result is None else redactor.data(result.telemetry),
         client_metadata=None if result is None else redactor.data(result.metadata),
-        client_diagnostics=redactor.data(_diagnostics(attempt)),
+        client_diagnostics=redactor.data(_diagnostics(attempt, findings)),
         skill_loads=None
         if transcript is None
         else [event.name for event in transcript.events if event.kind == "skill"] or None,
         started_at=started_at,
         case_digest=case_digest,
         case_input_hash=digest(attempt.case.input),
+        identity=identity_of(
+            attempt.setting,
+            attempt.case,
+            prompt=attempt.prompt,
+            image=image_of(findings),
+            solution=attempt.client.starts_from == "solution",
+        ),
     )
 
 
@@ -87,14 +97,14 @@ def _outcome(attempt: Attempt) -> tuple[TrialStatus, ErrorKind | None, str | Non
     return "completed", None, None
 
 
-def _diagnostics(attempt: Attempt) -> dict[str, Any] | None:
+def _diagnostics(attempt: Attempt, findings: Mapping[str, Any]) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     if attempt.result is not None and attempt.result.diagnostics:
         found.update(attempt.result.diagnostics)
     if attempt.left is not None and (notes := attempt.left.notes()):
         found["export"] = notes
-    if attempt.enclosure is not None and (findings := attempt.enclosure.findings()):
-        found["sandbox"] = findings
+    if findings:
+        found["sandbox"] = dict(findings)
     if attempt.cleanup_fault is not None:
         found["cleanup"] = attempt.cleanup_fault
     failure = attempt.stages.failure

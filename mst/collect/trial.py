@@ -13,6 +13,7 @@ from typing import Any
 
 from mst.clients.contract import Client
 from mst.collect.attempt import Attempt, artifact_folder
+from mst.collect.identity import Setting, setting_of
 from mst.collect.record import make_record
 from mst.collect.workspace import Folders, in_thread, remove
 from mst.config.files import FileSource
@@ -67,6 +68,7 @@ async def collect_trial(
     scratch_root: Path,
     redactor: Redactor | None = None,
     case_digest: str | None = None,
+    setting: Setting | None = None,
     limits: Limits | None = None,
     pricing: Mapping[str, Any] | None = None,
 ) -> Collected:
@@ -87,6 +89,7 @@ async def collect_trial(
         scratch_root: an existing folder; the workspace and the artifacts are made in it. Best outside any repository.
         redactor: made from `secrets` unless given; making one costs more than a cheap trial.
         case_digest: of the whole case, where `case` has been stripped for collecting.
+        setting: of this client, from `setting_of`, unless it is to be found out here.
         limits: how fast models may be asked, shared by the trials of a run; none unless given.
         pricing: USD per million tokens by model.
 
@@ -105,6 +108,7 @@ async def collect_trial(
         timeouts=stage_timeouts,
         scratch_root=scratch_root,
         redactor=Redactor(secrets.values()) if redactor is None else redactor,
+        setting=await in_thread(setting_of, variant, client) if setting is None else setting,
         limits=limits or Limits(),
         pricing=pricing or {},
     )

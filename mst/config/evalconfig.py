@@ -182,7 +182,7 @@ class SharedConfig(Setup):
     concurrency: Positive = 4
     """Trials, or units of grading, at a time in one process."""
     retries: Annotated[int, Field(ge=0, le=10)] = 0
-    """How often a trial that the machine or mst broke (never the program) is made again at once; all attempts are kept."""
+    """How often a trial that the machine or mst broke, never the program, is made again at once; all are kept."""
     pass_threshold: Share = 1.0
     """A case passes when this share of its scored trials passed."""
     assertions: AssertionEntries = None

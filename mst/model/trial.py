@@ -8,6 +8,7 @@ from pydantic import ConfigDict
 
 from mst.errors import ErrorKind
 from mst.model.base import Document, FileRef, canonical, digest_bytes
+from mst.model.identity import AttemptIdentity
 from mst.model.transcript import Evidence, Transcript, Usage
 
 RUN_FORMAT = "mst.run/v1"
@@ -65,6 +66,8 @@ class TrialRecord(Document):
     started_at: str | None = None
     case_digest: str | None = None
     case_input_hash: str | None = None
+    identity: AttemptIdentity | None = None
+    """What must be equal for another trial to be comparable with this one."""
 
     @property
     def is_scorable(self) -> bool:

@@ -3,8 +3,9 @@
     attempts/<variant>/<case-id>/<trial>/<attempt id>/trial.json
     attempts/<variant>/<case-id>/<trial>/<attempt id>/artifacts/...
 
-Everything that counts or grades reads the trial's own record and nothing else, so no two attempts of a trial ever count.
-A process that dies in the middle leaves the earlier record where it was: `--resume` finds a trial that broke down.
+Everything that counts or grades reads the trial's own record and nothing else, so no two attempts of a trial ever
+count. A process that dies in the middle leaves the earlier record where it was: `--resume` finds a trial that broke
+down.
 """
 
 from __future__ import annotations

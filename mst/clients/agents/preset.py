@@ -24,6 +24,7 @@ from mst.clients.options import (
 )
 from mst.clients.placeholders import Values, substitute
 from mst.clients.program import (
+    declared_path,
     diagnostics_of,
     limit_hit_of,
     program_faults,
@@ -157,8 +158,7 @@ class AgentPreset(ABC):
 
     def preflight(self) -> list[str]:
         """A sandbox, a program or a model that is missing."""
-        programs = [self.options.program or self.PROGRAM, *(server.command for server in self.servers.values())]
-        faults = [*self.sandbox.faults(), *program_faults(programs, [], self._env, self.sandbox)]
+        faults = [*self.sandbox.faults(), *program_faults(self.programs(), [], self._env, self.sandbox)]
         if self.NEEDS_MODEL and not self.variant.model:
             faults.append(f"variant {self.variant.name!r}: {self.variant.client} needs a `model`")
         if not self.options.key_proxy and self.sandbox.options.reach == "none":
@@ -169,6 +169,11 @@ class AgentPreset(ABC):
                 "the key proxy reaches into docker with network: none only; the model is reached all the same"
             )
         return faults
+
+    def programs(self) -> dict[str, str | None]:
+        """See `StartsPrograms`: the agent, and its MCP servers."""
+        names = [self.options.program or self.PROGRAM, *(server.command for server in self.servers.values())]
+        return {name: declared_path(self._env) for name in dict.fromkeys(names)}
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
