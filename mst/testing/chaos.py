@@ -46,6 +46,8 @@ class Report:
 
     Attributes:
         faults: how often each was done.
+        coordinators: how often one ended with which exit code.
+        said: the last lines of those that ended otherwise than well or killed.
         attempts: of all shards, as the store has them.
         calls: how often the judge was asked.
         again: units that were asked more than once, because their worker died before they were durable.
@@ -60,6 +62,7 @@ class Report:
     seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     coordinators: Counter[str] = field(default_factory=Counter)
+    said: list[str] = field(default_factory=list)
     dispatches: int = 0
     attempts: int = 0
     calls: int = 0
@@ -152,8 +155,10 @@ class Chaos:
         """A new coordinator in place of one that ended; None when the grading is done."""
         if coordinator.poll() is None:
             return coordinator
-        coordinator.communicate()
+        _, said = coordinator.communicate()
         self.report.coordinators[f"exit {coordinator.returncode}"] += 1
+        if coordinator.returncode not in (0, 1, -signal.SIGKILL):
+            self.report.said += [f"exit {coordinator.returncode}: {line}" for line in said.splitlines()[-3:]]
         regrade = self._regrade()
         if coordinator.returncode in (0, 1) and regrade is not None and regrade.run().phases.grade == "complete":
             return None
@@ -184,6 +189,7 @@ class Chaos:
             "coordinator killed": (2, lambda: _kill_group(coordinator)),
             "sockets dropped": (6, self._drop_sockets),
             "broker restarted": (2, self._restart_broker),
+            "broker frozen": (2, self._freeze_broker),
             "broker wiped": (2, self._wipe_broker),
             "store away": (2, self._hide_store),
             "message doubled": (6, self._double),
@@ -237,6 +243,12 @@ class Chaos:
         self._bed.fleet.broker.kill()
         _PACE.wait(self._random.uniform(0.2, 3.0))
         self._bed.fleet.broker.start()
+        return True
+
+    def _freeze_broker(self) -> bool:
+        """It takes connections and says nothing, for less or longer than anybody waits for an answer."""
+        with self._bed.fleet.broker.frozen():
+            _PACE.wait(self._random.uniform(0.5, 9.0))
         return True
 
     def _wipe_broker(self) -> bool:

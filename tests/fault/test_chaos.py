@@ -5,14 +5,14 @@ import pytest
 from mst.testing.chaos import Chaos
 from mst.testing.fleet import Bed, fleet
 
-pytestmark = [pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("seed", [1])
 def test_nothing_is_lost_counted_twice_or_paid_twice(tmp_path, seed):
     with fleet(tmp_path / "fleet") as one:
-        bed = Bed(one, tmp_path / "quiz", cases=40)
-        chaos = Chaos(bed, bed.here(), seed=seed, shards=30, workers=3, faults_s=60, every_s=1.0)
+        bed = Bed(one, tmp_path / "quiz", cases=36)
+        chaos = Chaos(bed, bed.here(), seed=seed, shards=30, workers=3, faults_s=45, every_s=1.0)
         report = chaos.run()
     assert report.different == []
     assert report.lost == []
