@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mst.errors import UsageError
-from mst.fleet.connect import SOCKET_SCHEME, check_url
+from mst.fleet.connect import SOCKET_SCHEME, check_url, tls_options
 from mst.fleet.extras import need
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.worker_check import add_worker_check
@@ -113,8 +113,11 @@ def celery_settings(broker_url: str, fleet: FleetSettings) -> dict[str, Any]:
     }
     if not broker_url.startswith(SOCKET_SCHEME):
         options |= {"socket_connect_timeout": 10, "socket_keepalive": True}
+    secure = tls_options(broker_url)
     return {
         **fixed_settings(),
+        # without options of its own, kombu takes TLS without looking at the certificate
+        **({"broker_use_ssl": secure} if secure else {}),
         "broker_url": check_url(broker_url),
         "broker_transport_options": options,
         "broker_pool_limit": 10,

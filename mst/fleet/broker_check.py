@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from mst.errors import BrokerError
 from mst.fleet.connect import broker_errors, check_url, connect, is_loopback, without_password
 
 MIN_VERSION = (6, 2)
+DEFAULT_USER = "MST_BROKER_DEFAULT_USER"
 SECTIONS = ("server", "memory", "cluster", "persistence")
 
 
@@ -29,20 +31,19 @@ class BrokerFacts:
     warnings: tuple[str, ...] = ()
 
 
-def check_broker(url: str, *, allow_plain: bool = False) -> BrokerFacts:
+def check_broker(url: str, environment: Mapping[str, str] | None = None) -> BrokerFacts:
     """Look at a broker before anything is sent to it.
 
     Args:
         url: with user and password.
-        allow_plain: accept a broker on another machine without TLS or without an ACL user of its own.
+        environment: where `MST_BROKER_DEFAULT_USER=accept` may stand, for a managed broker that has no other user.
 
     Raises:
         UsageError: the URL is none of ours.
         BrokerError: unreachable, wrong password, or unfit; one line that names the setting.
     """
     place = without_password(check_url(url))
-    if not allow_plain:
-        _check_transport(url, place)
+    warning = _check_transport(url, place, os.environ if environment is None else environment)
     client = connect(url, answer_s=10.0)
     try:
         info: dict[str, Any] = {}
@@ -51,7 +52,8 @@ def check_broker(url: str, *, allow_plain: bool = False) -> BrokerFacts:
                 info.update(client.info(section))
     finally:
         client.close()
-    return judge(info, place)
+    facts = judge(info, place)
+    return replace(facts, warnings=(warning, *facts.warnings)) if warning else facts
 
 
 def judge(info: Mapping[str, Any], place: str) -> BrokerFacts:
@@ -84,11 +86,19 @@ def _warnings(info: Mapping[str, Any], place: str) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _check_transport(url: str, place: str) -> None:
+def _check_transport(url: str, place: str, environment: Mapping[str, str]) -> str | None:
     if is_loopback(url):
-        return
+        return None
     parts = urlsplit(url)
     if parts.scheme != "rediss":
         raise BrokerError(f"broker {place}: is on another machine and without TLS; use rediss://")
-    if not parts.username or parts.username == "default":
-        raise BrokerError(f"broker {place}: name an ACL user of the fleet's own (rediss://USER:PASSWORD@host)")
+    if parts.username and parts.username != "default":
+        return None
+    if environment.get(DEFAULT_USER) != "accept":
+        raise BrokerError(
+            f"broker {place}: name an ACL user of the fleet's own (rediss://USER:PASSWORD@host); where a managed "
+            f"broker has the default user only, say {DEFAULT_USER}=accept"
+        )
+    if not parts.password:
+        raise BrokerError(f"broker {place}: the default user has no password; anybody could give orders to the fleet")
+    return f"broker {place}: the default user is taken: whoever knows its password may do everything there"

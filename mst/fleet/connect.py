@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from mst.errors import BrokerError, UsageError
 from mst.fleet.extras import need
@@ -17,6 +19,8 @@ BROKER_ENV = "MST_BROKER_URL"
 CONNECT_S = 10.0
 ANSWER_S = 5.0
 """Redis answers in milliseconds. Longer silence is no answer: whoever asked goes on without, and asks again later."""
+TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""Of a `rediss://` URL's query: the authority to trust, and a certificate of the client's own."""
 SOCKET_SCHEME = "redis+socket"
 
 
@@ -35,9 +39,33 @@ def check_url(url: str) -> str:
     if parts.scheme == SOCKET_SCHEME and len(parts.path) > 1:
         return url
     if parts.scheme in {"redis", "rediss"} and parts.hostname:
+        _check_tls(parts)
         return url
     known = f"redis://, rediss:// or {SOCKET_SCHEME}://:PASSWORD@/path"
     raise UsageError(f"broker {without_password(url)!r}: give {known} (in {BROKER_ENV})")
+
+
+def tls_options(url: str) -> dict[str, Any]:
+    """What Celery needs for a `rediss://` URL, so that it looks at certificate and name; empty for other schemes."""
+    parts = urlsplit(url)
+    if parts.scheme != "rediss":
+        return {}
+    named = dict(parse_qsl(parts.query))
+    given = {name: named[name] for name in TLS_FILES if name in named}
+    return {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True, **given}
+
+
+def _check_tls(parts: SplitResult) -> None:
+    named = dict(parse_qsl(parts.query))
+    weak = named.get("ssl_cert_reqs", "required") != "required" or named.get("ssl_check_hostname", "true") != "true"
+    if parts.scheme == "rediss" and weak:
+        raise UsageError(
+            f"{BROKER_ENV}: TLS without looking at the certificate protects nothing; leave ssl_cert_reqs and "
+            "ssl_check_hostname out, and name the authority's file with ssl_ca_certs=/path/ca.pem"
+        )
+    for name in TLS_FILES:
+        if name in named and not Path(named[name]).is_file():
+            raise UsageError(f"{BROKER_ENV}: {name}: no such file: {named[name]}")
 
 
 def without_password(url: str) -> str:
@@ -94,6 +122,11 @@ def broker_errors(doing: str) -> Iterator[None]:
     except redis.AuthenticationError as error:
         raise BrokerError(f"{doing}: the broker refused the password") from error
     except (redis.ConnectionError, redis.TimeoutError) as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise BrokerError(
+                f"{doing}: the broker's certificate is of an authority that is not trusted here; name the authority's "
+                f"file in {BROKER_ENV}: rediss://...?ssl_ca_certs=/path/ca.pem"
+            ) from error
         raise BrokerError(f"{doing}: the broker does not answer") from error
     except redis.RedisError as error:
         raise BrokerError(f"{doing}: the broker refused: {error}") from error
