@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -11,7 +9,7 @@ from pydantic import Field
 from mst.errors import InfrastructureError, UsageError
 from mst.model.base import Model
 from mst.runners.process import ParallelOptions, ProcessRunner
-from mst.sandboxes.docker import engine, image_id, reap
+from mst.sandboxes.containers import engine, image_id, reap
 from mst.sandboxes.options import Size
 from mst.shards.container_channel import ContainerChannel, Keep, Machine
 from mst.shards.contract import Channel, RunnerContext, ShardSpec
@@ -58,7 +56,7 @@ class DockerRunner(ProcessRunner):
             image = image_id(options.image)
         except InfrastructureError as error:
             raise UsageError(f"runner docker: image {error}") from error
-        reap(_is_alive)
+        reap()
         return cls(options, context.run_id, image)
 
     def recorded_options(self) -> dict[str, Any]:
@@ -75,12 +73,3 @@ class DockerRunner(ProcessRunner):
         )
         name = f"mst-{self._run_id.lower()}-{spec.work}-{spec.index}-{attempt}"
         return ContainerChannel(machine, name=name, keep=options.keep)
-
-
-def _is_alive(pid: int) -> bool:
-    with suppress(PermissionError):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-    return True

@@ -25,7 +25,7 @@ from mst.process.group import marked
 from mst.sandboxes.cgroup import Group, Limits, Place, find_place
 from mst.sandboxes.contract import Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_here, open_inside
-from mst.sandboxes.options import SandboxOptions, allowlist_faults
+from mst.sandboxes.options import SandboxOptions
 from mst.sandboxes.system import (
     HOME,
     SCRATCH,
@@ -78,7 +78,6 @@ class Bwrap:
         """Bubblewrap is missing or may not make namespaces here; a folder to read, or an option, is not to be had."""
         fault = _fault_of_bwrap()
         faults = [] if fault is None else [fault]
-        faults += allowlist_faults(self.options)
         if find_place() is None:
             faults += _faults_without_groups()
         if self.options.cpus is not None and (find_place() is None or "cpu" not in (find_place() or _NOWHERE).folders):

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mst.errors import InfrastructureError, ProgramError
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
+from mst.sandboxes import egress
+from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, remove, said_by
 from mst.sandboxes.contract import Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_inside
-from mst.sandboxes.options import SandboxOptions, allowlist_faults
+from mst.sandboxes.egress import Egress
+from mst.sandboxes.options import SandboxOptions
 from mst.sandboxes.system import HOME, SCRATCH, WORKSPACE
 from mst.sandboxes.telling import names_left, telling
 from mst.sandboxes.watch import Bounds, watch
 
-if TYPE_CHECKING:
-    from docker import DockerClient
-
-LABEL = "mst.owner"
-"""Of everything that is made; its value names the process, so that what a dead one left is found."""
 _PROGRAM = "docker"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PYTHON = "python3"
 _FIRST_PORT = 8600
 _SHM_BYTES = 256 * 1024 * 1024
-_ENGINE_S = 60
 _MISSING_CODES = {126, 127}
 _NOT_STARTED = ("executable file not found", "no such file or directory: unknown", "permission denied: unknown")
 
@@ -46,23 +42,33 @@ class DockerSandbox:
         self.options = options
 
     def faults(self) -> list[str]:
-        """No engine, no client program, no such image here."""
-        faults = allowlist_faults(self.options)
+        """No engine, no client program, no such image here, or no proxy for an allowlist.
+
+        What an mst that was killed left in the engine is removed, once a process.
+        """
+        faults: list[str] = []
         if shutil.which(_PROGRAM) is None:
             faults.append("sandbox docker: the program 'docker' is not on PATH; install Docker's command line")
-        fault = engine_fault()
-        if fault is not None:
-            return [*faults, fault]
+        try:
+            _reap_once()
+        except InfrastructureError as error:
+            return [*faults, f"sandbox docker: {error}"]
         if self.options.image is not None:
             try:
                 image_id(self.options.image)
             except InfrastructureError as error:
-                faults.append(f"sandbox.image: {error}")
+                return [*faults, f"sandbox.image: {error}"]
+        if self.options.reach == "allowlist":
+            faults += egress.proxy_faults(self.options.proxy)
+            if (fault := self.program_fault(_PYTHON)) is not None:
+                faults.append(f"sandbox.network: allowlist needs a Python in the image: {fault}")
         return faults
 
     def program_fault(self, name: str, path: str | None = None) -> str | None:
-        """Nothing can be said from outside of an image; a program that is missing is told when it is started."""
-        return None
+        """See `Sandbox.program_fault`. Of a case's own image nothing is said: that is told when it is started."""
+        if self.options.image is None or name.startswith((f"{WORKSPACE}/", f"{SCRATCH}/")):
+            return None
+        return _missing_in(image_id(self.options.image), name, path or _PATH)
 
     def enter(self, folders: Folders, *, image: str | None = None) -> DockerEnclosure:
         """See `Sandbox.enter`. A case's image wins over the variant's."""
@@ -85,6 +91,9 @@ class DockerEnclosure:
         self._reached: dict[str, int] = {}
         self._made: list[str] = []
         self._doors: list[Door] = []
+        self._egress: Egress | None = None
+        self._way_out: asyncio.Future[Door] | None = None
+        self._told_by_proxy: dict[str, Any] = {}
         make_home(folders.scratch / "home")
 
     def seen(self, path: Path) -> Path:
@@ -98,7 +107,8 @@ class DockerEnclosure:
 
     def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
         """See `Enclosure.environment`."""
-        return clean_environment(HOME, {"PATH": _PATH, "TMPDIR": "/tmp", **declared})  # noqa: S108 - the sandbox's own
+        given = egress.proxy_variables() if self._options.reach == "allowlist" else {}
+        return clean_environment(HOME, {"PATH": _PATH, "TMPDIR": "/tmp", **given, **declared})  # noqa: S108 - the sandbox's own
 
     async def run(
         self,
@@ -119,7 +129,8 @@ class DockerEnclosure:
         if pass_fds:
             raise ProgramError(f"{argv[0]}: descriptors cannot be passed into a container")
         told = self._folders.scratch / f".left-{len(self._made)}"
-        name = await self._create([*telling(self.seen(told)), *argv], cwd, env, read, with_input=stdin is not None)
+        whole = [*telling(self.seen(told)), *await self._prefix(), *argv]
+        name = await self._create(whole, cwd, env, read, with_input=stdin is not None)
         over = stop or asyncio.get_running_loop().create_future()
         workspace = self._folders.workspace
         folders = [self._folders.scratch, *([workspace] if workspace is not None else [])]
@@ -148,19 +159,15 @@ class DockerEnclosure:
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
     ) -> Launch:
         """See `Enclosure.launch`."""
-        name = await self._create(list(argv), cwd, env, read, with_input=True)
+        name = await self._create([*await self._prefix(), *argv], cwd, env, read, with_input=True)
         env_here = _client_environment()
         return Launch(
             argv=_attach(name, with_input=True), cwd=Path("/"), env=env_here, terminate=lambda _: _ask_to_end(name)
         )
 
     async def door(self, serve: Serve) -> Door:
-        """See `Enclosure.door`. The image needs a Python for it."""
-        if self._options.reach == "open":
-            raise InfrastructureError("sandbox docker: with network: open there is no door; use none or allowlist")
-        port = _FIRST_PORT + len(self._doors)
-        self._doors.append(await open_inside(serve, self._folders.scratch, SCRATCH, port, python=_PYTHON))
-        return self._doors[-1]
+        """See `Enclosure.door`. The image needs a Python. Every container has a loopback of its own."""
+        return await self._open(serve, _FIRST_PORT + len(self._doors))
 
     def findings(self) -> dict[str, Any]:
         """See `Enclosure.findings`. `image` is the ID that was resolved."""
@@ -172,27 +179,50 @@ class DockerEnclosure:
         }
         if self._reached:
             found["reached"] = self._reached
+        if self._options.reach == "allowlist":
+            found["proxy"] = self._told_by_proxy
         return found
 
     async def close(self) -> None:
         """See `Enclosure.close`."""
         while self._doors:
             await self._doors.pop().close()
+        if self._egress is not None:
+            self._told_by_proxy = await asyncio.to_thread(self._egress.told)
+            self._egress = None
         while self._made:
             await _finish(self._made.pop())
+
+    async def _open(self, serve: Serve, port: int) -> Door:
+        self._doors.append(await open_inside(serve, self._folders.scratch, SCRATCH, port, python=_PYTHON))
+        return self._doors[-1]
+
+    async def _prefix(self) -> Sequence[str]:
+        """What must stand before a program so that it has its way out; the proxy starts with the first one."""
+        if self._options.reach != "allowlist":
+            return []
+        if self._way_out is None:
+            self._way_out = asyncio.ensure_future(self._open_way_out())
+        return (await asyncio.shield(self._way_out)).prefix
+
+    async def _open_way_out(self) -> Door:
+        proxy = Egress(_new_name(), self._options.proxy, self._options.allow)
+        self._made.append(proxy.name)
+        await asyncio.to_thread(proxy.start)
+        self._egress = proxy
+        return await self._open(proxy.serve, egress.PORT)
 
     async def _create(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], read: Sequence[Path], *, with_input: bool
     ) -> str:
         if not cwd.is_dir():  # noqa: ASYNC240 - one look
             raise ProgramError(f"{argv[0]}: its working folder does not exist")
-        name = f"mst-{os.getpid()}-{secrets.token_hex(6)}"
+        name = _new_name()
         # Before it exists: should this be cancelled, closing looks for it all the same.
         self._made.append(name)
-        settings = self._settings(read)
         making = asyncio.to_thread(
-            _make, self._image, list(argv), name=name, env=dict(env), cwd=self.seen(cwd), with_input=with_input,
-            settings=settings,
+            make, self._image, argv, name=name, env=env, cwd=str(self.seen(cwd)), with_input=with_input,
+            settings=self._settings(read),
         )  # fmt: skip
         await asyncio.shield(asyncio.ensure_future(making))
         return name
@@ -233,109 +263,30 @@ class DockerEnclosure:
         return ChildResult(**{**vars(child), "leftovers": left, "stopped": stopped, "exit_code": signalled})
 
 
+def _new_name() -> str:
+    return f"mst-{os.getpid()}-{secrets.token_hex(6)}"
+
+
 @cache
-def engine() -> DockerClient:
-    """The engine of this machine, as `DOCKER_HOST` or Docker's defaults have it.
-
-    Raises:
-        InfrastructureError: the library is missing, or no engine answers.
-    """
-    try:
-        import docker  # noqa: PLC0415 - an extra
-        from docker.errors import DockerException  # noqa: PLC0415 - as above
-    except ImportError as error:
-        raise InfrastructureError("the package 'docker' is missing: pip install 'mst[docker]'") from error
-    try:
-        client = docker.from_env(timeout=_ENGINE_S)
-        client.ping()
-    except DockerException as error:
-        raise InfrastructureError("no Docker engine answers; start it, or set DOCKER_HOST") from error
-    return client
+def _reap_once() -> None:
+    engine()
+    reap()
 
 
-def engine_fault() -> str | None:
-    """Why no engine can be used here, or None."""
+@cache
+def _missing_in(image: str, name: str, path: str) -> str | None:
     try:
-        engine()
+        looked = said_by(image, ["/bin/sh", "-c", 'PATH=$2; command -v "$1"', "sh", name, path])
     except InfrastructureError as error:
-        return f"sandbox docker: {error}"
-    return None
-
-
-def image_id(name: str) -> str:
-    """The immutable ID of an image that is here. Nothing is fetched: what is measured is chosen beforehand.
-
-    Raises:
-        InfrastructureError: no such image here.
-    """
-    from docker.errors import DockerException, ImageNotFound  # noqa: PLC0415 - an extra
-
-    try:
-        return str(engine().images.get(name).id)
-    except ImageNotFound as error:
-        raise InfrastructureError(f"{name}: no such image here; docker pull or build it first") from error
-    except DockerException as error:
-        raise InfrastructureError(f"{name}: the engine does not say: {error}") from error
-
-
-def reap(owner_alive: Callable[[int], bool]) -> list[str]:
-    """Remove containers of processes that are gone; returns their names. Idempotent.
-
-    Args:
-        owner_alive: whether a process of this machine, by ID, still runs.
-    """
-    from docker.errors import DockerException  # noqa: PLC0415 - an extra
-
-    gone = []
-    for container in engine().containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
-        owner = container.labels.get(LABEL, "")
-        if owner.isdigit() and not owner_alive(int(owner)):
-            with contextlib.suppress(DockerException):
-                container.remove(force=True, v=True)
-                gone.append(str(container.name))
-    return gone
-
-
-def _make(
-    image: str,
-    argv: list[str],
-    *,
-    name: str,
-    env: dict[str, str],
-    cwd: Path,
-    with_input: bool,
-    settings: dict[str, Any],
-) -> None:
-    """Create a container. Its environment goes through the engine's API: no file, no argument."""
-    from docker.errors import DockerException  # noqa: PLC0415 - an extra
-    from docker.types import LogConfig  # noqa: PLC0415 - as above
-
-    try:
-        engine().containers.create(
-            image,
-            argv,
-            name=name,
-            entrypoint=[],
-            environment=env,
-            working_dir=str(cwd),
-            stdin_open=with_input,
-            read_only=True,
-            tmpfs={"/run": "rw,nosuid,nodev,size=16m"},
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            init=True,
-            hostname="mst",
-            labels={LABEL: str(os.getpid())},
-            log_config=LogConfig(type="none"),
-            **settings,
-        )
-    except DockerException as error:
-        raise InfrastructureError(f"no container could be made: {error}") from error
+        return f"{name}: {error}"
+    if looked:
+        return None
+    return f"{name}: no such program in the image (search path {path}); choose an image that has it"
 
 
 async def _finish(name: str) -> dict[str, Any]:
     """How a container ended; it is removed. Cancellation does not cut it short."""
-    work = asyncio.ensure_future(asyncio.to_thread(_remove, name))
+    work = asyncio.ensure_future(asyncio.to_thread(remove, name))
     interrupted: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -347,31 +298,9 @@ async def _finish(name: str) -> dict[str, Any]:
     return work.result()
 
 
-def _remove(name: str) -> dict[str, Any]:
-    from docker.errors import DockerException, NotFound  # noqa: PLC0415 - an extra
-
-    try:
-        container = engine().containers.get(name)
-        state = container.attrs["State"]
-        container.remove(force=True, v=True)
-    except NotFound:
-        return {}
-    except DockerException as error:
-        raise InfrastructureError(f"container {name} could not be removed: {error}") from error
-    found = {"oom": bool(state.get("OOMKilled")), "started": not str(state.get("StartedAt", "")).startswith("0001")}
-    return found if state.get("Running") else {**found, "code": int(state.get("ExitCode", 0))}
-
-
 def _ask_to_end(name: str) -> None:
     """SIGTERM to everything in a container, in a thread: the loop does not wait for the engine."""
-    asyncio.get_running_loop().run_in_executor(None, _signal_all, name)
-
-
-def _signal_all(name: str) -> None:
-    from docker.errors import DockerException  # noqa: PLC0415 - an extra
-
-    with contextlib.suppress(DockerException):
-        engine().containers.get(name).exec_run(["/bin/sh", "-c", "kill -TERM -1"], detach=True)
+    asyncio.get_running_loop().run_in_executor(None, ask_to_end, name)
 
 
 def _attach(name: str, *, with_input: bool) -> list[str]:

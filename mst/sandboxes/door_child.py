@@ -16,7 +16,13 @@ def main() -> None:
         outside.connect(place)
         socket.send_fds(outside, [b"door"], [door.fileno()])
         outside.recv(1)
-    os.execvp(argv[0], argv)  # noqa: S606 - no shell, and that is the point
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606 - no shell, and that is the point
+    except OSError as error:
+        # As a shell has it, which is understood outside.
+        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        sys.stderr.write(f"{argv[0]}: {'not found' if missing else error.strerror}\n")
+        sys.exit(127 if missing else 126)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from mst.errors import ConfigError
 from mst.model.base import Model
@@ -15,6 +15,8 @@ Kind = Literal["none", "bwrap", "docker"]
 Network = Literal["none", "allowlist", "open"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"
+_HOST = re.compile(rf"(?:\*\.)?(?:{_LABEL}\.)*{_LABEL}")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -31,6 +33,16 @@ def size_bytes(value: Any) -> Any:
 Size = Annotated[int, BeforeValidator(size_bytes), Field(gt=0)]
 
 
+def host_name(value: str) -> str:
+    """A name as it is asked for, in small letters; `*.` may stand before it. Addresses, ports and paths are none."""
+    if not _HOST.fullmatch(value) or len(value) > 253:
+        raise ValueError(f"{value!r} is not a host name; write for instance api.example.org, or *.example.org")
+    return value.lower()
+
+
+HostName = Annotated[str, AfterValidator(host_name)]
+
+
 class SandboxOptions(Model):
     """`sandbox` of a variant. Limits are over everything that a trial runs, together."""
 
@@ -39,8 +51,10 @@ class SandboxOptions(Model):
     kind: Kind = "none"
     network: Network | None = None
     """`none` unless given, but for kind `none`, which cannot keep anybody from the network."""
-    allow: list[str] = []
+    allow: list[HostName] = []
     """With `network: allowlist`: host names, `*.example.org` for all below one."""
+    proxy: str = Field(default="mst-proxy", min_length=1)
+    """Image of the proxy that keeps `allow`; `mst images build proxy` makes it."""
     memory: Size = 4 * 1024**3
     """Of all processes together; at the limit the kernel ends the largest."""
     cpus: float | None = Field(default=None, gt=0)
@@ -61,6 +75,8 @@ class SandboxOptions(Model):
             raise ValueError("'allow' needs network: allowlist")
         if self.network == "allowlist" and not self.allow:
             raise ValueError("network: allowlist needs 'allow': the host names")
+        if self.network == "allowlist" and self.kind != "docker":
+            raise ValueError("network: allowlist needs kind: docker")
         relative = [path for path in self.read if not path.startswith("/")]
         if relative:
             raise ValueError(f"read: {relative[0]!r} is not an absolute path")
@@ -87,10 +103,3 @@ def sandbox_options(written: Mapping[str, Any], where: str) -> SandboxOptions:
 
 def _said(place: tuple[str | int, ...], message: str) -> str:
     return f"{'.'.join(['sandbox', *map(str, place)])}: {message.removeprefix('Value error, ')}"
-
-
-def allowlist_faults(options: SandboxOptions) -> list[str]:
-    """An allowlist that nobody would keep is refused: neither more nor less than what was asked for is given."""
-    if options.reach != "allowlist":
-        return []
-    return ["sandbox.network: allowlist is not available in this version; use none, or open"]

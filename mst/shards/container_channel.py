@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import queue
 import secrets
 import select
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mst.errors import RunnerError
 from mst.model.shard import LINE_MAX_BYTES
-from mst.sandboxes.docker import LABEL, engine
+from mst.sandboxes.containers import KEPT, LABEL, engine, owner
 from mst.shards.process_channel import FILE_MAX_BYTES, STDERR_TAIL_BYTES
 from mst.shards.units import ARTIFACTS, UNITS
 
@@ -239,6 +238,8 @@ class ContainerChannel:
         if self._keep == "always" or (self._keep == "failed" and failed):
             with contextlib.suppress(DockerException):
                 container.kill()
+            with contextlib.suppress(DockerException):
+                container.rename(f"{container.name}{KEPT}")
             return
         with contextlib.suppress(DockerException):
             container.remove(force=True, v=True)
@@ -264,7 +265,7 @@ class ContainerChannel:
             pids_limit=_PIDS,
             network_mode=spec.network,
             volumes=[f"{here}:{inside}:ro" for here, inside in spec.mounts.items()],
-            labels={LABEL: str(os.getpid())},
+            labels={LABEL: owner()},
             **{key: value for key, value in settings.items() if value is not None},
         )
 

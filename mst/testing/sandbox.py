@@ -22,7 +22,7 @@ import pytest
 from mst.errors import ProgramError
 from mst.process.child import ChildResult
 from mst.sandboxes.contract import Enclosure, Folders, Sandbox
-from mst.sandboxes.options import SandboxOptions
+from mst.sandboxes.options import Kind, SandboxOptions
 from mst.testing.client import descendants, wait_for_no_more_than
 
 MIB = 1024 * 1024
@@ -30,11 +30,13 @@ _PATIENCE_S = 60.0
 T = TypeVar("T")
 
 
-class SandboxContract:
-    """Tests that every sandbox passes."""
+class SandboxScenes:
+    """Playing scenes in a sandbox; the base of suites."""
+
+    kind: Kind = "none"
 
     def make(self, options: SandboxOptions) -> Sandbox:
-        """The sandbox under test; `options.kind` is to be replaced by its own."""
+        """The sandbox under test."""
         raise NotImplementedError
 
     def python(self) -> str:
@@ -43,9 +45,43 @@ class SandboxContract:
 
     def options(self, **changes: Any) -> SandboxOptions:
         """Small limits, so that hogs are caught soon."""
-        return SandboxOptions(**{"memory": 256 * MIB, "pids": 64, "disk": 64 * MIB, **changes})
+        return SandboxOptions(**{"kind": self.kind, "memory": 256 * MIB, "pids": 64, "disk": 64 * MIB, **changes})
 
-    # What follows are the tests.
+    def shell(self, folder: Path, code: str, **options: Any) -> ChildResult:
+        """Run a shell script in a sandbox of small limits."""
+        return self.within(folder, lambda inside: self.run(inside, folder, ["sh", "-c", code], **options))
+
+    def script(self, folder: Path, code: str, **options: Any) -> ChildResult:
+        """Run a Python script in a sandbox of small limits."""
+        return self.within(folder, lambda inside: self.run(inside, folder, [self.python(), "-c", code], **options))
+
+    async def run(self, inside: Enclosure, folder: Path, argv: list[str], **options: Any) -> ChildResult:
+        """Run a program in an enclosure made by `within`."""
+        env = inside.environment(options.pop("env", {}))
+        bounds = {"timeout_s": _PATIENCE_S, "output_bytes": MIB, **options}
+        return await inside.run(argv, cwd=folder / "workspace", env=env, **bounds)
+
+    def within(
+        self, folder: Path, scene: Callable[[Enclosure], Awaitable[T]], options: SandboxOptions | None = None
+    ) -> T:
+        """Play a scene in the enclosure of a trial whose folders lie in `folder`."""
+        for name in ("workspace", "scratch"):
+            (folder / name).mkdir(exist_ok=True)
+        folders = Folders(workspace=folder / "workspace", scratch=folder / "scratch")
+
+        async def whole() -> T:
+            inside = self.make(options or self.options()).enter(folders)
+            try:
+                return await asyncio.wait_for(scene(inside), 2 * _PATIENCE_S)
+            finally:
+                await inside.close()
+                self.findings = inside.findings()
+
+        return asyncio.run(whole())
+
+
+class SandboxContract(SandboxScenes):
+    """Tests that every sandbox passes."""
 
     def test_it_is_to_be_had_here(self) -> None:
         assert self.make(self.options()).faults() == []
@@ -155,40 +191,6 @@ class SandboxContract:
 
         self.within(tmp_path, scene)
 
-    # Helpers.
-
-    def shell(self, folder: Path, code: str, **options: Any) -> ChildResult:
-        """Run a shell script in a sandbox of small limits."""
-        return self.within(folder, lambda inside: self.run(inside, folder, ["sh", "-c", code], **options))
-
-    def script(self, folder: Path, code: str, **options: Any) -> ChildResult:
-        """Run a Python script in a sandbox of small limits."""
-        return self.within(folder, lambda inside: self.run(inside, folder, [self.python(), "-c", code], **options))
-
-    async def run(self, inside: Enclosure, folder: Path, argv: list[str], **options: Any) -> ChildResult:
-        """Run a program in an enclosure made by `within`."""
-        env = inside.environment(options.pop("env", {}))
-        bounds = {"timeout_s": _PATIENCE_S, "output_bytes": MIB, **options}
-        return await inside.run(argv, cwd=folder / "workspace", env=env, **bounds)
-
-    def within(
-        self, folder: Path, scene: Callable[[Enclosure], Awaitable[T]], options: SandboxOptions | None = None
-    ) -> T:
-        """Play a scene in the enclosure of a trial whose folders lie in `folder`."""
-        for name in ("workspace", "scratch"):
-            (folder / name).mkdir(exist_ok=True)
-        folders = Folders(workspace=folder / "workspace", scratch=folder / "scratch")
-
-        async def whole() -> T:
-            inside = self.make(options or self.options()).enter(folders)
-            try:
-                return await asyncio.wait_for(scene(inside), 2 * _PATIENCE_S)
-            finally:
-                await inside.close()
-                self.findings = inside.findings()
-
-        return asyncio.run(whole())
-
 
 class IsolatingSandboxContract(SandboxContract):
     """Escape attempts. Each is contained, and where a limit was reached that is told."""
@@ -200,7 +202,7 @@ class IsolatingSandboxContract(SandboxContract):
         sandbox = self.make(self.options())
         assert sandbox.isolates
         self.shell(tmp_path, "true")
-        assert self.findings["network"] == "none"
+        assert self.findings["network"] == self.options().reach
         assert self.findings["limits"].keys() == {"memory", "pids", "disk"}
 
     def test_files_of_other_trials_are_not_there(self, tmp_path: Path) -> None:

@@ -8,30 +8,24 @@ from itertools import count
 import pytest
 
 from mst.errors import RunnerError
-from mst.sandboxes import docker
+from mst.sandboxes import containers
 from mst.shards.container_channel import ContainerChannel, Machine
 from mst.testing.channel import LONG_ENOUGH_S, ChannelContract, write_worker
-from mst.testing.engine import IMAGE, docker_engine
+from mst.testing.engine import IMAGE, own_containers
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 NUMBERS = count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _engine(tmp_path_factory):
-    pytest.importorskip("docker")
-    with docker_engine(tmp_path_factory.mktemp("engine")) as host, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DOCKER_HOST", host)
-        docker.engine.cache_clear()
-        yield
-        docker.engine().close()
-        docker.engine.cache_clear()
+def _engine(docker_host):
+    """All of these run on a real engine."""
 
 
 def channel_for(folder, script, keep="never", **changes):
     home = write_worker(folder, script)["PYTHONPATH"]
     machine = Machine(
-        image=docker.image_id(IMAGE),
+        image=containers.image_id(IMAGE),
         network="none",
         environment={"PYTHONPATH": "/fake"},
         mounts={home: "/fake"},
@@ -48,7 +42,7 @@ class TestContainerChannel(ChannelContract):
     @pytest.fixture(autouse=True)
     def _nothing_is_left(self):
         yield
-        for container in docker.engine().containers.list(all=True):
+        for container in own_containers():
             container.remove(force=True)
             pytest.fail(f"{container.name} was left")
 
@@ -73,13 +67,13 @@ class TestContainerChannel(ChannelContract):
             "signal.signal(signal.SIGTERM, signal.SIG_IGN); say(up=1); time.sleep(600)"
         )
         assert json.loads(next(iter(process.lines()))) == {"up": 1}
-        [container] = docker.engine().containers.list()
+        [container] = own_containers(running=True)
         process.kill()
         process.kill()
         assert process.wait(LONG_ENOUGH_S) == -9
         container.reload()
         assert container.status == "exited"
-        assert docker.engine().containers.list() == []
+        assert own_containers(running=True) == []
 
     def test_memory_of_a_container_is_bounded(self, tmp_path, bundle, results):
         channel = channel_for(
@@ -97,7 +91,7 @@ class TestContainerChannel(ChannelContract):
         assert process.wait(LONG_ENOUGH_S) == code
         process.kill()
         channel.close()
-        left = docker.engine().containers.list(all=True)
+        left = own_containers()
         assert len(left) == stays
         for container in left:
             container.remove(force=True)

@@ -24,10 +24,11 @@ def _installed():
 
 
 class TestBwrap(IsolatingSandboxContract):
+    kind = "bwrap"
     counts_refused_processes = find_place() is not None
 
     def make(self, options):
-        return Bwrap(options.model_copy(update={"kind": "bwrap"}))
+        return Bwrap(options)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root is bound by control groups only: see the test below")

@@ -17,7 +17,7 @@ from mst.fleet.embedded import find_server
 from mst.fleet.keys import keygen
 from mst.runners.images import BuiltImage, Docker, ImageOrder, build_image, recipes_folder
 from mst.testing.commandline import run_mst, until
-from mst.testing.docker import base_image, docker, docker_engine
+from mst.testing.engine import base_image, docker
 from mst.testing.servers import free_ports, seaweedfs, stop
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
@@ -26,16 +26,14 @@ MINE = 10001
 CANARY = "canary-" + secrets.token_hex(12)
 
 
-@pytest.fixture(scope="module")
-def engine():
-    with docker_engine() as host, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DOCKER_HOST", host)
-        yield host
+@pytest.fixture
+def engine(docker_host):
+    return docker_host
 
 
 @pytest.fixture(scope="module")
-def base(engine):
-    return base_image(engine)
+def base(docker_host):
+    return base_image(docker_host)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ import pytest
 
 import mst
 from mst.runners.docker import DockerOptions, DockerRunner
-from mst.sandboxes import docker
+from mst.sandboxes import containers
 from mst.shards.contract import RunnerContext
-from mst.testing.engine import IMAGE, docker_engine
+from mst.testing.engine import IMAGE
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -60,22 +60,17 @@ def archive():
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    pytest.importorskip("docker")
+def engine(docker_host):
     if sys.version_info[:2] != (3, 11):
         pytest.skip("the image's Python is 3.11, and compiled packages are copied into it")
-    with docker_engine(tmp_path_factory.mktemp("engine")) as host, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DOCKER_HOST", host)
-        docker.engine.cache_clear()
-        client = docker.engine()
-        container = client.containers.create(IMAGE, ["true"])
-        container.put_archive("/", archive())
-        container.commit(*MADE.split(":"), changes=[f"ENV PYTHONPATH=/{SITE}", "ENV PYTHONDONTWRITEBYTECODE=1"])
-        container.remove()
-        yield client
-        assert client.containers.list(all=True) == []
-        client.close()
-        docker.engine.cache_clear()
+    client = containers.engine()
+    container = client.containers.create(IMAGE, ["true"])
+    container.put_archive("/", archive())
+    container.commit(*MADE.split(":"), changes=[f"ENV PYTHONPATH=/{SITE}", "ENV PYTHONDONTWRITEBYTECODE=1"])
+    container.remove()
+    yield client
+    assert client.containers.list(all=True, filters={"ancestor": MADE}) == []
+    client.images.remove(MADE, force=True)
 
 
 @pytest.fixture
@@ -127,5 +122,5 @@ def test_what_the_images_name_stood_for_is_recorded(engine, tmp_path):
     )
     runner = DockerRunner.open(DockerOptions(image=MADE, memory="1g"), context)
     recorded = runner.recorded_options()
-    assert (recorded["image"], recorded["image_id"], recorded["memory"]) == (MADE, docker.image_id(MADE), 1 << 30)
+    assert (recorded["image"], recorded["image_id"], recorded["memory"]) == (MADE, containers.image_id(MADE), 1 << 30)
     runner.close()

@@ -38,6 +38,10 @@ def test_isolating_kinds_have_no_network_unless_it_is_asked_for():
         ({"kind": "bwrap", "pids": 1}, "sandbox.pids"),
         ({"kind": "bwrap", "allow": ["a"]}, "'allow' needs network: allowlist"),
         ({"kind": "bwrap", "network": "allowlist"}, "needs 'allow'"),
+        ({"kind": "bwrap", "network": "allowlist", "allow": ["a.test"]}, "needs kind: docker"),
+        ({"kind": "docker", "network": "allowlist", "allow": ["a.test:80"]}, "'a.test:80' is not a host name"),
+        ({"kind": "docker", "network": "allowlist", "allow": ["a..test"]}, "'a..test' is not a host name"),
+        ({"kind": "docker", "network": "allowlist", "allow": ["*"]}, "'*' is not a host name"),
         ({"kind": "bwrap", "read": ["opt"]}, "not an absolute path"),
     ],
 )
@@ -46,3 +50,8 @@ def test_faults_name_the_variant_and_the_key(written, words):
         sandbox_options(written, "variant 'v'")
     assert str(caught.value).startswith("variant 'v': ")
     assert words in str(caught.value)
+
+
+def test_host_names_are_kept_in_small_letters():
+    options = SandboxOptions(kind="docker", network="allowlist", allow=["API.Example.org", "*.example.net", "my_host"])
+    assert options.allow == ["api.example.org", "*.example.net", "my_host"]
