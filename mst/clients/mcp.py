@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from mst.clients.contract import ClientResult, Needs, TrialContext
-from mst.clients.options import Environment, ListedFiles, Options, parse_options, secret_names, variant_environment
-from mst.clients.placeholders import Values, names_workspace, substitute, substitute_data
-from mst.clients.program import place_listed, program_faults, resolve_listed, sandbox_of, trial_environment
+from mst.clients.mcp_servers import Lifetime, Servers
+from mst.clients.options import ListedFiles, Options, parse_options
+from mst.clients.placeholders import Values, substitute_data
 from mst.errors import ClientError, ConfigError
 from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Event, Evidence, Transcript
-from mst.sandboxes.contract import Enclosure, Folders
 
 if TYPE_CHECKING:
-    from mst.clients.mcp_server import Server
-
-START_S = 30.0
-"""A server that has not answered the handshake by then is taken for dead."""
-
-
-class StdioServer(Options):
-    """How one server is started."""
-
-    command: str
-    args: list[str] = []
-    env: Environment = {}
-    cwd: str | None = None
-    """The workspace unless given; relative to it."""
+    from mst.clients.mcp_session import Session
 
 
 class McpOptions(Options):
     """Options of the `mcp` client. Its servers stand under the variant's `servers`."""
 
-    server_lifetime: Literal["trial", "shard"] = "trial"
+    server_lifetime: Lifetime = "trial"
     """`shard`: one server answers all trials, without a workspace of its own."""
     files: ListedFiles = []
     """Files beside the config that servers need; arguments that name them point to a private copy."""
@@ -72,9 +56,6 @@ class Calls(Model):
         return {"calls": [value]} if isinstance(value, dict) and "tool" in value else value
 
 
-_servers: TypeAdapter[dict[str, StdioServer]] = TypeAdapter(dict[str, StdioServer])
-
-
 class Mcp:
     """Calls tools in the order of the case's input. The last call's text is the final answer.
 
@@ -89,32 +70,18 @@ class Mcp:
 
     def __init__(self, variant: Variant) -> None:
         self.options = parse_options(McpOptions, variant)
-        self.variant = variant
-        self.sandbox = sandbox_of(variant)
-        self._shared_in: Enclosure | None = None
-        self.servers = _parse_servers(variant)
-        self._env = variant_environment(variant)
-        self._shared: dict[str, Server] = {}
-        self._starting = asyncio.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if not variant.servers:
+            need = "the mcp client needs at least one server: {label: {command: ...}} or {label: {url: ...}}"
+            raise ConfigError(f"variant {variant.name!r}: servers: {need}")
+        self.servers = Servers(variant, files=self.options.files, lifetime=self.options.server_lifetime)
 
     def secrets_needed(self) -> list[str]:
-        """Names in the servers' `env` and the variant's."""
-        everything = [self._env, *(server.env for server in self.servers.values())]
-        return sorted({name for env in everything for name in secret_names(env)})
+        """Names in the servers' `env` and `headers` and the variant's `env`."""
+        return self.servers.secrets_needed()
 
     def preflight(self) -> list[str]:
         """Programs that are not installed, servers that can't be shared, and a missing `mst[mcp]`."""
-        faults = self.sandbox.faults()
-        if importlib.util.find_spec("mcp") is None:
-            faults.append("the mcp client needs the package 'mcp': pip install 'mst[mcp]'")
-        for label, server in self.servers.items():
-            env = {**self._env, **server.env}
-            found = program_faults([server.command], self.options.files, env, self.sandbox)
-            faults += [f"server {label}: {fault}" for fault in found]
-            if self.options.server_lifetime == "shard" and _uses_workspace(server):
-                faults.append(f"server {label}: with server_lifetime: shard there is no {{{{workspace}}}}; remove it")
-        return faults
+        return self.servers.faults()
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
@@ -133,8 +100,9 @@ class Mcp:
             clock = asyncio.timeout(limit)
             try:
                 async with clock:
-                    servers = await self._servers_for(calls, values, context, stack)
-                    await _call_all(calls, servers, events)
+                    labels = [str(call.server) for call in calls]
+                    sessions = await self.servers.for_trial(labels, values, context, stack)
+                    await _call_all(calls, sessions, events)
             except TimeoutError:
                 if not clock.expired():
                     raise
@@ -153,15 +121,7 @@ class Mcp:
 
     async def close(self) -> None:
         """End the shared servers."""
-        while self._shared:
-            _, server = self._shared.popitem()
-            await server.stop()
-        if self._shared_in is not None:
-            await self._shared_in.close()
-            self._shared_in = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        await self.servers.close()
 
     def _calls(self, case: Case, values: Values) -> list[Call]:
         try:
@@ -181,105 +141,22 @@ class Mcp:
         ]
 
     def _label(self, call: Call, case: Case) -> str:
-        if call.server is None and len(self.servers) == 1:
-            return next(iter(self.servers))
-        if call.server not in self.servers:
-            known = ", ".join(self.servers)
+        labels = self.servers.labels
+        if call.server is None and len(labels) == 1:
+            return labels[0]
+        if call.server not in labels:
+            known = ", ".join(labels)
             raise ClientError(f"case {case.id}: call of {call.tool}: name its server; known: {known}", "harness")
         return call.server
 
-    async def _servers_for(
-        self, calls: list[Call], values: Values, context: TrialContext, stack: AsyncExitStack
-    ) -> dict[str, Server]:
-        labels = list(dict.fromkeys(str(call.server) for call in calls))
-        if self.options.server_lifetime == "shard":
-            return {label: await self._shared_server(label, context) for label in labels}
-        servers = {}
-        for label in labels:
-            servers[label] = await self._start(label, values, context)
-            stack.push_async_callback(servers[label].stop)
-        return servers
 
-    async def _shared_server(self, label: str, context: TrialContext) -> Server:
-        async with self._starting:
-            server = self._shared.get(label)
-            if server is not None and server.alive:
-                return server
-            if server is not None:
-                await server.stop()
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="mst-mcp-")
-            # The trial's scratch folder goes with the trial; a shared server needs one that stays.
-            home = Path(self._folder.name).resolve()  # noqa: ASYNC240 - one look
-            if self._shared_in is None:
-                self._shared_in = self.sandbox.enter(Folders(workspace=None, scratch=home))
-            lasting = TrialContext(**{**vars(context), "scratch": home, "enclosure": self._shared_in})
-            alone = Values(input="", prompt="", workspace=None)
-            self._shared[label] = await self._start(label, alone, lasting, default_cwd=home)
-            return self._shared[label]
-
-    async def _start(
-        self, label: str, values: Values, context: TrialContext, default_cwd: Path | None = None
-    ) -> Server:
-        # The SDK costs half a second to import: only who calls a server pays it.
-        from mst.clients.mcp_server import Server  # noqa: PLC0415 - as above
-
-        spec = self.servers[label]
-        seen = context.enclosure.seen
-        inside = Values(
-            input=values.input,
-            prompt=values.prompt,
-            workspace=None if values.workspace is None else seen(values.workspace),
-            python=context.enclosure.python,
-        )
-        folder = seen(await place_listed(self.options.files, context))
-        argv = [
-            substitute(part, inside) for part in resolve_listed([spec.command, *spec.args], self.options.files, folder)
-        ]
-        cwd = default_cwd or values.workspace
-        assert cwd is not None
-        env = {
-            name: substitute(value, inside) if isinstance(value, str) else value
-            for name, value in {**self._env, **spec.env}.items()
-        }
-        server = Server(
-            label=label,
-            launch=await context.enclosure.launch(
-                argv, cwd=cwd / substitute(spec.cwd or ".", values), env=trial_environment(env, context)
-            ),
-            line_bytes=context.variant.trial_limits.output_bytes,
-        )
-        await server.start(timeout_s=START_S)
-        return server
-
-
-async def _call_all(calls: list[Call], servers: dict[str, Server], events: list[Event]) -> None:
+async def _call_all(calls: list[Call], sessions: dict[str, Session], events: list[Event]) -> None:
     for number, call in enumerate(calls):
-        server = servers[str(call.server)]
+        session = sessions[str(call.server)]
         try:
-            events.append(await server.call(call.tool, call.arguments, number=number))
+            events.append(await session.call(call.tool, call.arguments, call_id=str(number)))
         except asyncio.CancelledError:
             # A call that never came back belongs to what happened.
             unanswered = Event(kind="tool_call", source="mcp", name=call.tool, server=call.server, id=str(number))
             events.append(unanswered.model_copy(update={"arguments": call.arguments}))
             raise
-
-
-def _uses_workspace(server: StdioServer) -> bool:
-    texts = [server.command, *server.args, server.cwd or "", *(str(value) for value in server.env.values())]
-    return any(names_workspace(text) for text in texts)
-
-
-def _parse_servers(variant: Variant) -> dict[str, StdioServer]:
-    where = f"variant {variant.name!r}: servers"
-    if not variant.servers:
-        raise ConfigError(f"{where}: the mcp client needs at least one server: {{label: {{command: ...}}}}")
-    remote = [label for label, server in variant.servers.items() if isinstance(server, dict) and "url" in server]
-    if remote:
-        raise ConfigError(f"{where}.{remote[0]}: servers at a URL are not available in this version; give a command")
-    try:
-        return _servers.validate_python(variant.servers)
-    except ValidationError as error:
-        raise ConfigError(
-            *(f"{where}.{'.'.join(map(str, f['loc'][:2]))}: {f['msg']}" for f in error.errors(include_url=False))
-        ) from error

@@ -1,4 +1,4 @@
-"""The mcp client under the contract, with a real server of the SDK over stdio."""
+"""The mcp client under the contract, with real servers of the SDK over stdio and at a URL."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mst.config.files import IndexedFiles
 from mst.model.case import Case, Variant
 from mst.testing import client as suite
 from mst.testing.client import ClientContract
+from mst.testing.mcpserver import mcp_server_at
 
 SERVER = """
 import os, subprocess, time
@@ -78,3 +79,30 @@ class TestMcp(ClientContract):
 
 class TestMcpShared(TestMcp):
     LIFETIME = "shard"
+
+
+class TestMcpRemote(ClientContract):
+    """Nothing is started here that could hang: what a call at a URL does then is in `tests/integration`."""
+
+    @pytest.fixture(autouse=True, scope="class")
+    def _server(self, request, tmp_path_factory):
+        pytest.importorskip("mcp")
+        with mcp_server_at(tmp_path_factory.mktemp("server")) as server:
+            request.cls.url = server.url
+            yield
+
+    def variant(self, **changes):
+        server = {"url": self.url, **changes.pop("server", {})}
+        return Variant(name="v", client="mcp", servers={"far": server}, **changes)
+
+    def make(self, variant):
+        return Mcp(variant)
+
+    def case(self, number=0):
+        return Case(id=f"case-{number}", dataset="d", input={"tool": "say", "arguments": {"text": f"hello {number}"}})
+
+    def with_secret(self):
+        return self.variant(server={"headers": {"X-Token": {"secret": "TOKEN"}}})
+
+    def secret_case(self):
+        return Case(id="c", dataset="d", input={"tool": "header", "arguments": {"name": "X-Token"}})

@@ -196,7 +196,7 @@ def test_a_server_works_in_the_workspace(tmp_path, fragile):
 @pytest.mark.parametrize("command", [["sh", "-c", "echo dying >&2; exit 1"], ["cat"], ["no-such-server-program"]])
 def test_what_is_no_server_is_told(tmp_path, command, monkeypatch):
     need()
-    monkeypatch.setattr("mst.clients.mcp.START_S", 1.0)
+    monkeypatch.setattr("mst.clients.mcp_servers.START_S", 1.0)
     variant = Variant(name="v", client="mcp", servers={"x": {"command": command[0], "args": command[1:]}})
     [record] = collect(tmp_path, variant, {"tool": "t"})
     assert (record.status, record.error_kind) == ("error", "environment")

@@ -22,7 +22,10 @@ def variant(servers=None, **options):
     ("servers", "said"),
     [
         ({}, "at least one server"),
-        ({"a": {"url": "http://x"}}, "URL"),
+        ({"a": {"url": "ftp://x"}}, r"servers\.a\.url"),
+        ({"a": {"url": "http://user:pass@x"}}, r"servers\.a\.url"),
+        ({"a": {"url": "http://x", "headers": {"Bad name": "x"}}}, r"servers\.a\.headers"),
+        ({"a": {"url": "http://x", "args": []}}, r"servers\.a\.args"),
         ({"a": {"comand": "x"}}, r"servers\.a\.com"),
         ({"a": {"command": "x", "args": "y"}}, r"servers\.a\.args"),
     ],
@@ -66,3 +69,8 @@ def test_secrets_of_servers_and_variant_are_named():
     servers = {"x": {"command": "true", "env": {"A": {"secret": "S1"}}}}
     client = Mcp(Variant(name="v", servers=servers, env={"B": {"secret": "S2"}}))
     assert client.secrets_needed() == ["S1", "S2"]
+
+
+def test_secrets_of_headers_are_named():
+    servers = {"x": {"url": "http://x", "headers": {"Authorization": {"secret": "S3"}, "X-Team": "a"}}}
+    assert Mcp(Variant(name="v", servers=servers)).secrets_needed() == ["S3"]
