@@ -48,7 +48,7 @@ module "workers" {
   store   = module.store.store
   secrets = module.secrets.secrets
   image   = var.image
-  fleet   = { version = var.mst_version, max = 4 }
+  fleet   = { version = var.mst_version, max = 4, broker_ca = module.broker.ca_certificates }
 }
 
 module "monitoring" {

@@ -8,6 +8,11 @@ output "broker" {
   value       = module.broker.broker
 }
 
+output "broker_ca" {
+  description = "The authority of the broker's certificate, for your own machine (public)."
+  value       = join("\n", module.broker.ca_certificates)
+}
+
 output "secrets" {
   description = "The boxes to fill."
   value       = module.secrets.secrets

@@ -14,6 +14,7 @@ locals {
     image      = var.image
     store_uri  = var.store.uri
     broker_url = var.secrets.broker_url
+    broker_ca  = join("\n", var.fleet.broker_ca)
   }
 }
 

@@ -60,9 +60,10 @@ variable "image" {
 }
 
 variable "fleet" {
-  description = "How many workers, and what each does; as in the AWS module."
+  description = "How many workers, and what each does; as in the AWS module. `broker_ca`: output of module `broker`."
   type = object({
     version        = string
+    broker_ca      = list(string)
     min            = optional(number, 0)
     max            = optional(number, 10)
     slots          = optional(number, 1)
