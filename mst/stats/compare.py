@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mst.stats.cases import CaseData, SideTotals, totals, unit_sums
 from mst.stats.intervals import Interval, mean_t
+from mst.stats.relabel import Labelled, relabel
 from mst.stats.signflip import SignFlip, sign_flip
 
 Fill = Literal["none", "against", "for"]
@@ -33,6 +34,7 @@ class Comparison:
         units_up, units_down: units with a difference; their sum is the number of decisive units.
         cases_up, cases_down: case IDs; those tagged `regression` first, then in the order given.
         test: the test by name, for the reader.
+        least_better: the smallest `p_better` that relabelling these trials could give; 0 with equal trial counts.
         approximate: p is not exact: trial counts differ between the sides, or there are too many sums to count.
         one_trial: every case had the same result in all its trials on each side: more trials add nothing, and the
             comparison stands on one trial a case.
@@ -53,6 +55,7 @@ class Comparison:
     cases_up: tuple[str, ...]
     cases_down: tuple[str, ...]
     test: str
+    least_better: float
     approximate: bool
     one_trial: bool
 
@@ -108,7 +111,38 @@ def flip_test(cases: Sequence[CaseData], fill: Fill = "none") -> SignFlip:
     """The sign-flip test alone, with trials that lack a verdict counted as `fill` says."""
     compared = list(pairs(cases, fill))
     differences, _ = whole_differences(compared)
-    return sign_flip(unit_sums(differences, families_of(compared)))
+    return _paired_test(compared, unit_sums(differences, families_of(compared)))
+
+
+def _one_trial(compared: Sequence[Pair]) -> bool:
+    """Whether every case repeated its result in all its trials, on each side: one trial of it says the same."""
+    return all(
+        pair.baseline_passed in (0, pair.baseline_scored) and pair.candidate_passed in (0, pair.candidate_scored)
+        for pair in compared
+    )
+
+
+def _unequal(compared: Sequence[Pair]) -> bool:
+    """Whether the comparison stands on unequal numbers of trials."""
+    counts_differ = any(pair.baseline_scored != pair.candidate_scored for pair in compared)
+    return counts_differ and not _one_trial(compared)
+
+
+def _paired_test(compared: Sequence[Pair], units: Sequence[int]) -> SignFlip:
+    """The sign-flip test of the units; with unequal trial counts also what relabelling says, the larger p of both."""
+    flips = sign_flip(units)
+    if not _unequal(compared):
+        return flips
+    other = relabel(
+        Labelled(pair.candidate_passed, pair.candidate_scored, pair.baseline_passed, pair.baseline_scored)
+        for pair in compared
+    )
+    return replace(
+        flips,
+        p_better=max(flips.p_better, other.p_better),
+        p_worse=max(flips.p_worse, other.p_worse),
+        least_better=other.least_better,
+    )
 
 
 def compare(cases: Sequence[CaseData], level: float = 0.95) -> Comparison:
@@ -117,13 +151,10 @@ def compare(cases: Sequence[CaseData], level: float = 0.95) -> Comparison:
     differences, scale = whole_differences(compared)
     families = families_of(compared)
     units = unit_sums(differences, families)
-    flips = sign_flip(units)
+    flips = _paired_test(compared, units)
     mean = mean_t([difference / scale for difference in differences], families, level)
-    one_trial = all(
-        pair.baseline_passed in (0, pair.baseline_scored) and pair.candidate_passed in (0, pair.candidate_scored)
-        for pair in compared
-    )
-    unequal = any(pair.baseline_scored != pair.candidate_scored for pair in compared)
+    one_trial = _one_trial(compared)
+    unequal = _unequal(compared)
     return Comparison(
         n_cases=len(compared),
         n_units=len(units),
@@ -139,8 +170,9 @@ def compare(cases: Sequence[CaseData], level: float = 0.95) -> Comparison:
         units_down=flips.down,
         cases_up=_ordered(compared, [difference > 0 for difference in differences]),
         cases_down=_ordered(compared, [difference < 0 for difference in differences]),
-        test=_test_name(flips, one_trial=one_trial, families=len(units) < len(compared)),
-        approximate=flips.method != "exact" or (unequal and not one_trial),
+        test=_test_name(flips, one_trial=one_trial, families=len(units) < len(compared), unequal=unequal),
+        least_better=flips.least_better,
+        approximate=flips.method != "exact" or unequal,
         one_trial=one_trial and any(max(pair.baseline_scored, pair.candidate_scored) > 1 for pair in compared),
     )
 
@@ -150,11 +182,14 @@ def _ordered(compared: Sequence[Pair], chosen: Sequence[bool]) -> tuple[str, ...
     return tuple(case.case_id for case in sorted(cases, key=lambda case: not case.regression))
 
 
-def _test_name(flips: SignFlip, *, one_trial: bool, families: bool) -> str:
+def _test_name(flips: SignFlip, *, one_trial: bool, families: bool, unequal: bool) -> str:
     if flips.method == "normal":
         name = "paired sign-flip test, normal approximation"
     elif one_trial and not families:
         name = "exact McNemar test"
     else:
         name = "exact paired sign-flip test"
-    return f"{name}, one-sided{', families flipped as one' if families else ''}"
+    name += ", one-sided"
+    if families:
+        name += ", families flipped as one"
+    return f"{name}; trials exchanged within cases, larger p" if unequal else name

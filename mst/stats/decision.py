@@ -69,7 +69,7 @@ def decide(candidates: Sequence[CandidateData]) -> list[Verdict]:
     interval_level = 1 - 2 * LEVEL / max(1, len(candidates))
     comparisons = [compare(cases, interval_level) for cases in decided]
     adjusted = holm([comparison.p_better for comparison in comparisons])
-    words = _words([_Evidence(c.p_better, c.p_worse, c.decisive_units) for c in comparisons])
+    words = _words([_Evidence(c.p_better, c.p_worse, c.decisive_units, c.least_better) for c in comparisons])
     shaken = _changed_by_missing(decided, comparisons, words)
     verdicts = []
     for candidate, cases, comparison, p_holm, word, moved in zip(
@@ -107,11 +107,16 @@ class _Evidence:
     p_better: float
     p_worse: float
     decisive: int
+    least_better: float
+
+    def could_show(self, n_candidates: int) -> bool:
+        """Whether these units and trials could have given *better*."""
+        enough = self.decisive >= decisive_needed(n_candidates)
+        return enough and self.least_better < LEVEL / max(1, n_candidates)
 
 
 def _words(evidence: Sequence[_Evidence]) -> list[Word]:
     """The words that follow from the tests alone."""
-    needed = decisive_needed(len(evidence))
     words: list[Word] = []
     for item, p_holm in zip(evidence, holm([item.p_better for item in evidence]), strict=True):
         if p_holm < LEVEL:
@@ -119,7 +124,7 @@ def _words(evidence: Sequence[_Evidence]) -> list[Word]:
         elif item.p_worse < LEVEL:
             words.append("worse")
         else:
-            words.append("cannot tell" if item.decisive < needed else "no difference shown")
+            words.append("no difference shown" if item.could_show(len(evidence)) else "cannot tell")
     return words
 
 
@@ -143,7 +148,7 @@ def _changed_by_missing(
 
 
 def _evidence(flips: SignFlip) -> _Evidence:
-    return _Evidence(flips.p_better, flips.p_worse, flips.decisive)
+    return _Evidence(flips.p_better, flips.p_worse, flips.decisive, flips.least_better)
 
 
 def _reason_code(candidate: CandidateData, word: Word, *, moved: bool) -> ReasonCode:
@@ -165,6 +170,8 @@ def _reason(code: ReasonCode, candidate: CandidateData, comparison: Comparison, 
         return ""
     if not comparison.n_cases:
         return "no case has a scored trial on both sides"
+    if comparison.decisive_units >= needed:
+        return "with unequal numbers of trials a side these cases cannot reach the level; give both sides equally many"
     unit = "case differs" if comparison.n_units == comparison.n_cases else "case or family differs"
     if comparison.decisive_units != 1:
         unit = unit.replace("case differs", "cases differ").replace(

@@ -34,6 +34,7 @@ class SignFlip:
         down: units with a negative difference.
         unchanged: units without one; they do not enter the test.
         method: `exact`, or `normal` when more than `EXACT_SUMS` different sums are possible.
+        least_better: a bound below `p_better`, besides the one that follows from the number of decisive units.
     """
 
     p_better: float
@@ -42,6 +43,7 @@ class SignFlip:
     down: int
     unchanged: int
     method: Method
+    least_better: float = 0.0
 
     @property
     def decisive(self) -> int:

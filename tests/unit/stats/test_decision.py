@@ -195,8 +195,26 @@ def test_unequal_trial_counts_are_approximate():
     comparison = only(decide([CandidateData("x", cases)])).comparison
 
     assert comparison.approximate
-    assert comparison.test == "exact paired sign-flip test, one-sided"
+    assert comparison.test == "exact paired sign-flip test, one-sided; trials exchanged within cases, larger p"
     assert comparison.difference == pytest.approx(1 / 6)
+
+
+def test_a_lone_trial_that_passes_where_five_mostly_do_is_not_better():
+    """Every case goes up a little, which flips would call better; chance alone does this every few runs."""
+    cases = [case(index, TrialCounts(4, 5, 5), TrialCounts(1, 1, 1)) for index in range(8)]
+    cases += [case(8 + index, TrialCounts(5, 5, 5), TrialCounts(1, 1, 1)) for index in range(22)]
+
+    verdict = only(decide([CandidateData("x", cases)]))
+
+    assert (verdict.word, verdict.reason_code) == ("cannot tell", "too_few")
+    assert verdict.comparison.p_better == pytest.approx((5 / 6) ** 8)
+    assert verdict.reason.startswith("with unequal numbers of trials a side these cases cannot reach the level")
+
+
+def test_a_real_gain_is_still_found_with_unequal_trials():
+    cases = [case(index, TrialCounts(1, 5, 5), TrialCounts(2, 2, 2)) for index in range(12)]
+
+    assert only(decide([CandidateData("x", cases)])).word == "better"
 
 
 def test_repeats_that_always_agree_stand_on_one_trial():
