@@ -15,6 +15,45 @@ MAX_GROUPS = 500
 """Groups that are kept; further ones are counted together."""
 
 GroupKind = Literal["failed", "apart"]
+What = Literal["missing", "infrastructure", "grading error", "ungraded", "check", "judge", "assertion", "limit",
+               "program", "unexplained"]  # fmt: skip
+"""What a reason is about: what never came back or broke, who gave no verdict, who failed it, what ended the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a trial did not pass.
+
+    Attributes:
+        what: the kind of reason.
+        text: what the grader or the error said.
+        who: the grader; a check as `<grader>: <check>`.
+        fault: the error's kind, the grading fault, or the limit.
+        stage: of the trial that failed, when that is known.
+    """
+
+    what: What
+    text: str
+    who: str = ""
+    fault: str = ""
+    stage: str = ""
+
+    @property
+    def title(self) -> str:
+        """The reason as a heading, for trials with the same one."""
+        if self.what in {"check", "judge", "assertion"}:
+            return one_line(self.who, limit=120)
+        if self.what == "infrastructure":
+            known = ", ".join(word for word in (self.fault, f"in {self.stage}" if self.stage else "") if word)
+            return f"infrastructure failure ({known})" if known else "infrastructure failure"
+        return {
+            "missing": "missing: nothing came back",
+            "grading error": f"grading error: {one_line(self.who, limit=80)}",
+            "ungraded": "ungraded: no grader that counts looked at it",
+            "limit": f"limit reached: {self.fault}",
+            "program": "the program ended with an error",
+            "unexplained": "failed without a finding",
+        }[self.what]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +90,10 @@ class Failures:
     def add(self, case: CaseResult, trial: TrialResult) -> None:
         """Count a trial under each of its reasons; trials that passed have none."""
         kind: GroupKind = "failed" if outcome(trial) == "failed" else "apart"
-        for title, text in _reasons(trial):
-            said = one_line(text, limit=240)
+        for reason in reasons(trial):
+            said = one_line(reason.text, limit=240)
             excerpt = Excerpt(variant_label(case.variant), case_label(case.id), trial.trial, said)
-            self._count(kind, title, excerpt)
+            self._count(kind, reason.title, excerpt)
 
     def groups(self, kind: GroupKind) -> list[Group]:
         """The groups of a kind, largest first."""
@@ -71,31 +110,46 @@ class Failures:
             group.excerpts.append(excerpt)
 
 
-def _reasons(trial: TrialResult) -> list[tuple[str, str]]:
+def reasons(trial: TrialResult) -> list[Reason]:
+    """Why a trial did not pass: every grader without a verdict, or every finding against it; empty when it passed."""
     state = outcome(trial)
     if state == "missing":
-        return [("missing: nothing came back", trial.error or "no record of this trial")]
+        return [Reason("missing", trial.error or "no record of this trial")]
     if state == "infrastructure":
-        kind = f" ({trial.error_kind})" if trial.error_kind else ""
-        return [(f"infrastructure failure{kind}", trial.error or "no message")]
+        stage = str((trial.client_diagnostics or {}).get("failedStage") or "")
+        return [Reason("infrastructure", trial.error or "no message", fault=trial.error_kind or "", stage=stage)]
     if state == "grading error":
-        grader, _, message = (trial.grading_error or "").partition(": ")
-        return [(f"grading error: {one_line(grader, limit=80)}", message or "no message")]
+        return _owed(trial)
     if state == "ungraded":
-        return [("ungraded: no grader that counts looked at it", trial.error or "no graded finding")]
+        return [Reason("ungraded", trial.error or "no graded finding")]
     return _findings(trial) if state == "failed" else []
 
 
-def _findings(trial: TrialResult) -> list[tuple[str, str]]:
-    """The graders that failed a trial; each graded check of its own scorer by name."""
-    found: list[tuple[str, str]] = []
+def _owed(trial: TrialResult) -> list[Reason]:
+    """The graders that gave no verdict."""
+    found = [
+        Reason("grading error", score.error, who=name, fault=score.error_kind or "grader")
+        for name, score in trial.scores.items()
+        if score.error is not None
+    ]
+    grader, _, message = (trial.grading_error or "").partition(": ")
+    return found or [Reason("grading error", message or "no message", who=grader, fault="grader")]
+
+
+def _findings(trial: TrialResult) -> list[Reason]:
+    """The graders that failed a trial, each graded check of its own scorer by name; what ended its program."""
+    found: list[Reason] = []
     for name, score in trial.scores.items():
         if not score.counts or score.passed:
             continue
         said = score.reasoning or score.details
         checks = [check for check in score.checks or [] if check.graded and not check.passed]
-        titles = [(f"{name}: {check.name}", check.detail or said) for check in checks] or [(name, said)]
-        found.extend((one_line(title, limit=120), text) for title, text in titles)
+        what: What = "check" if checks else "judge" if name.startswith("judge.") else "assertion"
+        found += [Reason(what, check.detail or said, who=f"{name}: {check.name}") for check in checks] or [
+            Reason(what, said, who=name)
+        ]
     if trial.limit_hit:
-        found.append((f"limit reached: {trial.limit_hit}", trial.error or "what it left was graded"))
-    return found or [("failed without a finding", trial.error or "no message")]
+        found.append(Reason("limit", trial.error or "what it left was graded", fault=trial.limit_hit))
+    if trial.error_kind == "agent":
+        found.append(Reason("program", trial.error or "it ended with an error", fault="agent"))
+    return found or [Reason("unexplained", trial.error or "no message")]

@@ -44,7 +44,7 @@ def interval_note(verdict: VerdictRecord) -> str | None:
     if verdict.interval is None:
         return None
     leaves_out_0 = verdict.interval.lower > 0 or verdict.interval.upper < 0
-    if leaves_out_0 and verdict.verdict in {"no difference shown", "cannot tell"} and verdict.p_better is not None:
+    if leaves_out_0 and verdict.verdict == "no difference shown":
         return (
             "the interval leaves out 0, but the verdict goes by the exact test, whose p must be under 0.025: "
             "with few cases the interval is only a rough guide"

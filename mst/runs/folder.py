@@ -31,7 +31,7 @@ from mst.errors import CorruptFile, InfrastructureError, ObjectMissing, UsageErr
 from mst.judges.contract import Subject
 from mst.model.base import FileRef
 from mst.model.case import Case
-from mst.model.keys import ComparisonKey, TrialKey, segment
+from mst.model.keys import ComparisonKey, TrialKey, segment, short_id
 from mst.model.results import CaseResult
 from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord, ScoreRecord
@@ -165,8 +165,10 @@ class RunFolder:
         """
         path = self.path / "summary.json"
         if not path.is_file():
+            run_id = self.run().run_id
             raise UsageError(
-                f"{self.path}: no summary yet; finish it with 'mst run CONFIG --resume RUN' or 'mst grade RUN'"
+                f"{run_id}: nothing is graded yet; grade it with 'mst grade {short_id(run_id)}', or finish collecting "
+                f"first with 'mst run CONFIG --resume {short_id(run_id)}'"
             )
         return SummaryRecord.from_json(path.read_bytes(), str(path))
 
