@@ -20,7 +20,6 @@ from mst.clients.program import (
     listed_paths,
     place_listed,
     program_faults,
-    read_bounded,
     resolve_listed,
     sandbox_of,
     trial_environment,
@@ -32,6 +31,7 @@ from mst.model.case import Case, Variant
 from mst.model.transcript import Evidence, Transcript
 from mst.model.trial import LimitHit
 from mst.process.child import ChildResult
+from mst.process.written import read_bounded
 
 Argv = list[str]
 

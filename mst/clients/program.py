@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -131,26 +129,6 @@ def usage_limit_of(usage: Usage | None, limits: TrialLimits) -> tuple[str, Limit
     if limits.turns is not None and (usage.turns or 0) > limits.turns:
         return f"used more than its limit of {limits.turns} turns", "turns"
     return None
-
-
-def read_bounded(folder: Path, relative: str, limit: int) -> bytes | None:
-    """A file that a program wrote; None: missing, too large, or no plain file of that folder.
-
-    It may have put a link or a pipe there instead, so it is opened with care.
-    """
-    path = folder / relative
-    if not path.parent.resolve().is_relative_to(folder.resolve()):
-        return None
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        return None
-    with os.fdopen(handle, "rb") as stream:
-        data = stream.read(limit + 1)
-    return data if len(data) <= limit else None
 
 
 def _plain(path: str) -> str:

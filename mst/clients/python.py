@@ -18,7 +18,6 @@ from mst.clients.program import (
     limit_hit_of,
     listed_paths,
     place_listed,
-    read_bounded,
     sandbox_faults,
     trial_environment,
 )
@@ -27,6 +26,7 @@ from mst.model.base import Model
 from mst.model.case import Case, Variant
 from mst.model.transcript import Event, Evidence, Transcript
 from mst.process.child import ChildResult
+from mst.process.written import read_bounded
 
 
 class PythonOptions(Options):

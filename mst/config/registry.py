@@ -57,9 +57,9 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
         "noop": "mst.clients.noop:Noop",
         "python": "mst.clients.python:PythonCallable",
         "mcp": "mst.clients.mcp:Mcp",
-        "claude-code": "mst.clients.agents.claude_code:ClaudeCode",
-        "codex": "mst.clients.agents.codex:Codex",
-        "mini-swe-agent": "mst.clients.agents.mini_swe_agent:MiniSweAgent",
+        "claude-code": "mst.clients.presets:ClaudeCode",
+        "codex": "mst.clients.presets:Codex",
+        "mini-swe-agent": "mst.clients.presets:MiniSweAgent",
     },
     "datasets": {
         "file": "mst.config.datasets:FileDataset",

@@ -6,37 +6,43 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mst.clients.agents.preset import AgentPreset, Given, Plan
-from mst.clients.agents.reading import Calls, json_lines, spoken, text_of, whole
+from mst.agents.contract import Agent, Given, Plan
+from mst.agents.reading import Calls, json_lines, spoken, text_of, whole
 from mst.model.transcript import Event, Transcript, Usage
 
 _HOME = ".codex"
+_ANSWER = "answer.json"
 _KEY = "MST_MODEL_KEY"
 _SERVER_START_S = 60
 
 
-class Codex(AgentPreset):
-    """See `AgentPreset`. Its own sandbox is off: a sandbox in a sandbox fails, and isolation is not its to choose."""
+class Codex(Agent):
+    """See `Agent`. Its own sandbox is off: a sandbox in a sandbox fails, and isolation is not its to choose."""
 
     PROGRAM: ClassVar[str] = "codex"
     KEY: ClassVar[str] = "OPENAI_API_KEY"
     URL: ClassVar[str] = "https://api.openai.com"
+    PROVIDER: ClassVar[str] = "openai"
 
     def plan(self, given: Given) -> Plan:
-        """See `AgentPreset.plan`."""
+        """See `Agent.plan`."""
         argv = [self.PROGRAM, "exec", "--json", "--skip-git-repo-check", "--ephemeral"]
         if given.model:
             argv += ["--model", given.model]
+        files = {f"{_HOME}/config.toml": settings(given)}
+        if given.answer is not None:
+            files[_ANSWER] = json.dumps(given.answer)
+            argv += ["--output-schema", str(given.home / _ANSWER)]
         # The prompt comes on standard input, where its length is no matter.
         return Plan(
             argv=[*argv, "-"],
             env={_KEY: given.key, "CODEX_HOME": str(given.home / _HOME)},
-            files={f"{_HOME}/config.toml": settings(given)},
+            files=files,
             stdin=given.prompt.encode(),
         )
 
     def read(self, output: bytes, home: Path, limit_bytes: int) -> tuple[Transcript, int]:
-        """See `AgentPreset.read`."""
+        """See `Agent.read`."""
         return read_events(output)
 
 

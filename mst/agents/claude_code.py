@@ -6,24 +6,26 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mst.clients.agents.preset import AgentPreset, Given, Plan
-from mst.clients.agents.reading import Calls, json_lines, spoken, text_of, whole
+from mst.agents.contract import Agent, Given, Plan
+from mst.agents.reading import Calls, json_lines, spoken, text_of, whole
 from mst.model.transcript import Event, Transcript, Usage
 
 _SERVERS_FILE = "mcp.json"
 _SERVER_START_MS = "60000"
 _MCP_PREFIX = "mcp__"
+_READING_TOOLS = "Read,Grep,Glob"
 
 
-class ClaudeCode(AgentPreset):
-    """See `AgentPreset`. The user's own settings are not read: its home is the trial's."""
+class ClaudeCode(Agent):
+    """See `Agent`. The user's own settings are not read: its home is the trial's."""
 
     PROGRAM: ClassVar[str] = "claude"
     KEY: ClassVar[str] = "ANTHROPIC_API_KEY"
     URL: ClassVar[str] = "https://api.anthropic.com"
+    PROVIDER: ClassVar[str] = "anthropic"
 
     def plan(self, given: Given) -> Plan:
-        """See `AgentPreset.plan`."""
+        """See `Agent.plan`."""
         argv = [self.PROGRAM, "-p", "--output-format", "stream-json", "--verbose"]
         # Whether something may be done is decided by the sandbox, not by a question that nobody answers.
         argv += ["--permission-mode", "bypassPermissions", "--strict-mcp-config"]
@@ -31,6 +33,10 @@ class ClaudeCode(AgentPreset):
             argv += ["--model", given.model]
         if given.limits.cost_usd is not None:
             argv += ["--max-budget-usd", f"{given.limits.cost_usd:g}"]
+        if given.reads_only:
+            argv += ["--tools", _READING_TOOLS]
+        if given.answer is not None:
+            argv += ["--json-schema", json.dumps(given.answer)]
         files = {}
         if given.servers:
             files[_SERVERS_FILE] = json.dumps({"mcpServers": _servers(given)})
@@ -49,7 +55,7 @@ class ClaudeCode(AgentPreset):
         return Plan(argv=argv, env=env, files=files, stdin=given.prompt.encode())
 
     def read(self, output: bytes, home: Path, limit_bytes: int) -> tuple[Transcript, int]:
-        """See `AgentPreset.read`."""
+        """See `Agent.read`."""
         return read_stream(output)
 
 

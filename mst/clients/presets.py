@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from mst.agents.claude_code import ClaudeCode as ClaudeCodeAgent
+from mst.agents.codex import Codex as CodexAgent
+from mst.agents.contract import Agent, Given, Plan, StdioServer
+from mst.agents.keyproxy import KeyProxy
+from mst.agents.mini_swe_agent import MiniSweAgent as MiniAgent
 from mst.clients.contract import ClientResult, Needs, TrialContext
-from mst.clients.keyproxy import KeyProxy
 from mst.clients.options import (
     Environment,
     Options,
@@ -34,8 +36,8 @@ from mst.clients.program import (
 )
 from mst.errors import ClientError, ConfigError, ProgramError
 from mst.model.base import Model
-from mst.model.case import Case, TrialLimits, Variant
-from mst.model.transcript import Evidence, Transcript
+from mst.model.case import Case, Variant
+from mst.model.transcript import Evidence
 from mst.model.trial import LimitHit
 from mst.process.child import ChildResult
 
@@ -67,61 +69,16 @@ class ServerOptions(Options):
 _servers: TypeAdapter[dict[str, ServerOptions]] = TypeAdapter(dict[str, ServerOptions])
 
 
-@dataclass(frozen=True, kw_only=True)
-class StdioServer:
-    """An MCP server with its environment filled in."""
-
-    argv: Sequence[str]
-    env: Mapping[str, str] = field(repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """What one trial gives its agent.
-
-    Attributes:
-        url: of the model's API, without a path at its end that the agent adds itself.
-        key: what the agent sends: the proxy's token, or the key.
-        home: as the agent sees it.
-        servers: by label.
-    """
-
-    prompt: str
-    model: str | None
-    url: str
-    key: str = field(repr=False)
-    home: Path
-    servers: Mapping[str, StdioServer]
-    limits: TrialLimits
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How to start the agent.
-
-    Attributes:
-        files: by path below its home; readable by this user alone.
-    """
-
-    argv: Sequence[str]
-    env: Mapping[str, str] = field(repr=False)
-    files: Mapping[str, str] = field(default_factory=dict, repr=False)
-    stdin: bytes | None = None
-
-
-class AgentPreset(ABC):
-    """A client that runs a coding agent. Subclasses say how to start it and how to read what it tells."""
+class AgentPreset:
+    """A client that runs a coding agent. Subclasses say which."""
 
     Options: ClassVar[type[Model]] = AgentOptions
     evidence: ClassVar[Evidence] = "observed"
     starts_from: ClassVar[Literal["fixture", "solution"]] = "fixture"
     needs: ClassVar[Needs] = "workspace"
+    probe_input = "Reply with the one word: ready"
 
-    PROGRAM: ClassVar[str]
-    KEY: ClassVar[str]
-    URL: ClassVar[str]
-    NEEDS_MODEL: ClassVar[bool] = False
-    TAKES_SERVERS: ClassVar[bool] = True
+    AGENT: ClassVar[Agent]
 
     def __init__(self, variant: Variant) -> None:
         self.options = parse_options(AgentOptions, variant)
@@ -129,27 +86,9 @@ class AgentPreset(ABC):
         self.sandbox = sandbox_of(variant)
         self.servers = _parse_servers(variant)
         self._env: Environment = {**variant_environment(variant), **self.options.env}
-        self._key = self.options.key or SecretRef(secret=self.KEY)
-        if self.servers and not self.TAKES_SERVERS:
+        self._key = self.options.key or SecretRef(secret=self.AGENT.KEY)
+        if self.servers and not self.AGENT.TAKES_SERVERS:
             raise ConfigError(f"variant {variant.name!r}: {variant.client} cannot use MCP servers; remove `servers`")
-
-    @abstractmethod
-    def plan(self, given: Given) -> Plan:
-        """Arguments, environment and settings files of one trial."""
-
-    @abstractmethod
-    def read(self, output: bytes, home: Path, limit_bytes: int) -> tuple[Transcript, int]:
-        """What it told, as a transcript, and how many lines of it could not be used. Never raises for what it says.
-
-        Args:
-            output: of its standard output, possibly cut.
-            home: on this machine; files in it were written by the agent, so they are opened with care.
-            limit_bytes: of such a file.
-        """
-
-    def own_limit(self, transcript: Transcript) -> LimitHit | None:
-        """The limit that the agent itself says ended it, where its usage does not show it."""
-        return None
 
     def secrets_needed(self) -> list[str]:
         """The key and what is named in `env`, also of servers."""
@@ -159,7 +98,7 @@ class AgentPreset(ABC):
     def preflight(self) -> list[str]:
         """A sandbox, a program or a model that is missing."""
         faults = [*self.sandbox.faults(), *program_faults(self.programs(), [], self._env, self.sandbox)]
-        if self.NEEDS_MODEL and not self.variant.model:
+        if self.AGENT.NEEDS_MODEL and not self.variant.model:
             faults.append(f"variant {self.variant.name!r}: {self.variant.client} needs a `model`")
         if not self.options.key_proxy and self.sandbox.options.reach == "none":
             faults.append("key_proxy: false needs a sandbox with a network: without one nothing reaches the model")
@@ -172,7 +111,7 @@ class AgentPreset(ABC):
 
     def programs(self) -> dict[str, str | None]:
         """See `StartsPrograms`: the agent, and its MCP servers."""
-        names = [self.options.program or self.PROGRAM, *(server.command for server in self.servers.values())]
+        names = [self.options.program or self.AGENT.PROGRAM, *(server.command for server in self.servers.values())]
         return {name: declared_path(self._env) for name in dict.fromkeys(names)}
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
@@ -193,15 +132,15 @@ class AgentPreset(ABC):
             servers=self._servers(values, context),
             limits=context.variant.trial_limits,
         )
-        child = await self._start(self.plan(given), prefix, workspace, context, stop)
+        child = await self._start(self.AGENT.plan(given), prefix, workspace, context, stop)
         return self._result(child, home, context)
 
-    async def close(self) -> None:  # noqa: B027 - an end that every preset has, with nothing to do
+    async def close(self) -> None:
         """Nothing outlives a trial."""
 
     async def _way_to_model(self, context: TrialContext, stop: asyncio.Future[str]) -> tuple[str, str, Sequence[str]]:
         """URL and key for the agent, and what must stand before its arguments."""
-        upstream = self.options.base_url or self.URL
+        upstream = self.options.base_url or self.AGENT.URL
         key = context.secrets[self._key.secret]
         if not self.options.key_proxy:
             return upstream, key, []
@@ -218,12 +157,7 @@ class AgentPreset(ABC):
         self, plan: Plan, prefix: Sequence[str], workspace: Path, context: TrialContext, stop: asyncio.Future[str]
     ) -> ChildResult:
         env = {**plan.env, **trial_environment(self._env, context)}
-        home = context.scratch / "home"
-        for name, text in plan.files.items():
-            place = home / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.touch(mode=0o600)
-            place.write_text(text, encoding="utf-8")
+        plan.write_files(context.scratch / "home")
         limits = context.variant.trial_limits
         try:
             return await context.enclosure.run(
@@ -249,9 +183,9 @@ class AgentPreset(ABC):
 
     def _result(self, child: ChildResult, home: Path, context: TrialContext) -> ClientResult:
         limits = context.variant.trial_limits
-        transcript, unused = self.read(child.stdout, home, limits.output_bytes)
+        transcript, unused = self.AGENT.read(child.stdout, home, limits.output_bytes)
         reached = limit_hit_of(child, limits) or usage_limit_of(transcript.usage, limits)
-        own = self.own_limit(transcript)
+        own = self.AGENT.own_limit(transcript)
         if reached is None and own is not None:
             reached = f"ended at its limit of {own}", own
         error = None
@@ -284,3 +218,21 @@ def _parse_servers(variant: Variant) -> dict[str, ServerOptions]:
         raise ConfigError(
             *(f"{where}.{'.'.join(map(str, f['loc'][:2]))}: {f['msg']}" for f in error.errors(include_url=False))
         ) from error
+
+
+class ClaudeCode(AgentPreset):
+    """Claude Code."""
+
+    AGENT: ClassVar[Agent] = ClaudeCodeAgent()
+
+
+class Codex(AgentPreset):
+    """Codex."""
+
+    AGENT: ClassVar[Agent] = CodexAgent()
+
+
+class MiniSweAgent(AgentPreset):
+    """mini-swe-agent."""
+
+    AGENT: ClassVar[Agent] = MiniAgent()

@@ -6,28 +6,29 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mst.clients.agents.preset import AgentPreset, Given, Plan
-from mst.clients.agents.reading import Calls, spoken, text_of, whole
-from mst.clients.program import read_bounded
+from mst.agents.contract import Agent, Given, Plan
+from mst.agents.reading import Calls, spoken, text_of, whole
 from mst.model.transcript import Event, Transcript, Usage
 from mst.model.trial import LimitHit
+from mst.process.written import read_bounded
 
 _TRAJECTORY = "trajectory.json"
 _SUBMITTED = "Submitted"
 _LIMITED = "the agent reports LimitsExceeded"
 
 
-class MiniSweAgent(AgentPreset):
-    """See `AgentPreset`. The model is named as LiteLLM names it; `openai/...` for any compatible server."""
+class MiniSweAgent(Agent):
+    """See `Agent`. The model is named as LiteLLM names it; `openai/...` for any compatible server."""
 
     PROGRAM: ClassVar[str] = "mini"
     KEY: ClassVar[str] = "OPENAI_API_KEY"
     URL: ClassVar[str] = "https://api.openai.com"
+    PROVIDER: ClassVar[str] = "openai"
     NEEDS_MODEL: ClassVar[bool] = True
     TAKES_SERVERS: ClassVar[bool] = False
 
     def plan(self, given: Given) -> Plan:
-        """See `AgentPreset.plan`."""
+        """See `Agent.plan`."""
         limits = given.limits
         argv = [self.PROGRAM, "--yolo", "--exit-immediately", "--model", str(given.model)]
         argv += ["--output", str(given.home / _TRAJECTORY), "--cost-limit", f"{limits.cost_usd or 0:g}"]
@@ -48,7 +49,7 @@ class MiniSweAgent(AgentPreset):
         return "cost" if transcript.error == _LIMITED else None
 
     def read(self, output: bytes, home: Path, limit_bytes: int) -> tuple[Transcript, int]:
-        """See `AgentPreset.read`. Standard output is for people; the trajectory is what it did."""
+        """See `Agent.read`. Standard output is for people; the trajectory is what it did."""
         data = read_bounded(home, _TRAJECTORY, limit_bytes)
         if data is None:
             return Transcript(evidence="observed"), 0

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mst.clients.agents.claude_code import read_stream
-from mst.clients.agents.codex import Codex, read_events, settings
-from mst.clients.agents.mini_swe_agent import MiniSweAgent, read_trajectory
-from mst.errors import ConfigError
-from mst.model.case import Variant
+from mst.agents.claude_code import read_stream
+from mst.agents.codex import read_events, settings
+from mst.agents.mini_swe_agent import read_trajectory
 
 
 def lines(*values):
@@ -150,7 +148,7 @@ def test_settings_of_codex_are_toml_whatever_a_server_is_called():
     import tomllib
     from pathlib import Path
 
-    from mst.clients.agents.preset import Given, StdioServer
+    from mst.agents.contract import Given, StdioServer
     from mst.model.case import TrialLimits
 
     server = StdioServer(argv=["run me", 'a"b', "c\\d"], env={"A B": 'x"\n'})
@@ -167,16 +165,3 @@ def test_settings_of_codex_are_toml_whatever_a_server_is_called():
     assert found["mcp_servers"]['o"dd.x']["args"] == ['a"b', "c\\d"]
     assert found["mcp_servers"]['o"dd.x']["env"] == {"A B": 'x"\n'}
     assert "k" not in found["model_providers"]["mst"].values()
-
-
-def test_mini_takes_no_servers_and_needs_a_model():
-    with pytest.raises(ConfigError, match="cannot use MCP servers"):
-        MiniSweAgent(Variant(name="v", client="mini-swe-agent", servers={"a": {"command": "x"}}))
-    faults = MiniSweAgent(Variant(name="v", client="mini-swe-agent", client_options={"program": "sh"})).preflight()
-    assert any("needs a `model`" in fault for fault in faults)
-
-
-def test_a_key_without_a_proxy_needs_a_network():
-    options = {"program": "sh", "key_proxy": False}
-    faults = Codex(Variant(name="v", client="codex", client_options=options, sandbox={"kind": "bwrap"})).preflight()
-    assert any("needs a sandbox with a network" in fault for fault in faults)
