@@ -79,6 +79,7 @@ def usage_of(answer: Any) -> Usage | None:
     return Usage(
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
+        reasoning_output_tokens=(found.details or {}).get("reasoning_tokens") or None,
         cache_read_input_tokens=found.cache_read_tokens or None,
         cache_creation_input_tokens=found.cache_write_tokens or None,
         turns=1,

@@ -1,7 +1,7 @@
 """A model behind HTTP on loopback that answers by script: the dialects of OpenAI, Anthropic and Google.
 
-Judges are tested against it instead of a mock: what goes over the wire is what would go to a provider, and what comes
-back is what providers send when they are well, slow, busy, broke or broken.
+Judges and the `llm` client are tested against it instead of a mock: what goes over the wire is what would go to a
+provider, and what comes back is what providers send when they are well, slow, busy, broke or broken.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,6 +33,10 @@ class Call:
         system: the instructions.
         prompt: everything the user said.
         schema: what the answer should look like, as far as the request says.
+        turn: how many answers of the model the conversation has already.
+        tools: names of the tools that are offered.
+        results: what the tools that were called last gave back.
+        body: the request as it came.
     """
 
     number: int
@@ -42,6 +46,18 @@ class Call:
     system: str
     prompt: str
     schema: dict[str, Any] | None = None
+    turn: int = 0
+    tools: Sequence[str] = ()
+    results: Sequence[str] = ()
+    body: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool that the model calls. Arguments as a text are sent as they are, whatever they hold."""
+
+    name: str
+    arguments: dict[str, Any] | str = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +67,7 @@ class Reply:
     Attributes:
         value: a structured answer, given the way that the request asks for.
         text: a plain text instead.
+        tools: tools to call, beside a text if there is one.
         refusal: the model declines, in these words.
         cut: the answer ended at the token limit.
         status: another status than 200, with `body` and `retry_after_s`.
@@ -61,6 +78,7 @@ class Reply:
 
     value: Any = None
     text: str | None = None
+    tools: Sequence[ToolUse] = ()
     refusal: str | None = None
     cut: bool = False
     status: int = 200
@@ -112,6 +130,11 @@ def in_turn(replies: Sequence[Reply], then: Reply | Script) -> Script:
             return then if isinstance(then, Reply) else then(call)
 
     return script
+
+
+def turns(*replies: Reply) -> Script:
+    """These replies by turn of the conversation; the last one again, should it go on. For conversations at once."""
+    return lambda call: replies[min(call.turn, len(replies) - 1)]
 
 
 @dataclass
@@ -338,6 +361,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _plain(reply: Reply) -> str:
+    if reply.tools:
+        return (reply.text or "") + json.dumps([[use.name, use.arguments] for use in reply.tools])
     return reply.refusal or reply.text or json.dumps(reply.value)
 
 
@@ -364,14 +389,23 @@ def _read_openai(handler: _Handler, request: dict[str, Any]) -> Call:
         prompt="\n".join(_texts(one["content"]) for one in messages if one["role"] == "user"),
         schema={"tool": tools[0]["function"]["name"], **tools[0]["function"]["parameters"]} if tools
         else given.get("schema"),
+        turn=sum(one["role"] == "assistant" for one in messages),
+        tools=[tool["function"]["name"] for tool in tools],
+        results=_last(_texts(one["content"]) if one["role"] == "tool" else None for one in messages),
+        body=request,
     )  # fmt: skip
 
 
 def _write_openai(call: Call, reply: Reply, used: tuple[int, int] | None) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": reply.refusal}
     tool = (call.schema or {}).get("tool")
-    if reply.refusal is None and reply.text is not None:
+    if reply.refusal is None and (reply.text is not None or reply.tools):
         message["content"] = reply.text
+        if reply.tools:
+            message["tool_calls"] = [
+                {"id": f"call_{call.number}_{index}", "type": "function", "function": _openai_use(use)}
+                for index, use in enumerate(reply.tools)
+            ]
     elif reply.refusal is None and tool is not None:
         function = {"name": tool, "arguments": json.dumps(reply.value)}
         message["tool_calls"] = [{"id": f"call_{call.number}", "type": "function", "function": function}]
@@ -390,6 +424,19 @@ def _write_openai(call: Call, reply: Reply, used: tuple[int, int] | None) -> dic
     return document
 
 
+def _openai_use(use: ToolUse) -> dict[str, Any]:
+    given = use.arguments if isinstance(use.arguments, str) else json.dumps(use.arguments)
+    return {"name": use.name, "arguments": given}
+
+
+def _last(results: Iterable[str | None]) -> list[str]:
+    """The texts since the last None: of the tools that were called last."""
+    found: list[str] = []
+    for result in results:
+        found = [*found, result] if result is not None else []
+    return found
+
+
 def _read_anthropic(handler: _Handler, request: dict[str, Any]) -> Call:
     tools = request.get("tools") or []
     return Call(
@@ -400,24 +447,39 @@ def _read_anthropic(handler: _Handler, request: dict[str, Any]) -> Call:
         system=_texts(request.get("system")),
         prompt="\n".join(_texts(one["content"]) for one in request.get("messages", []) if one["role"] == "user"),
         schema={"tool": tools[0]["name"], **tools[0]["input_schema"]} if tools else None,
+        turn=sum(one["role"] == "assistant" for one in request.get("messages", [])),
+        tools=[tool["name"] for tool in tools],
+        results=[_texts(part.get("content")) for part in _parts(request) if part.get("type") == "tool_result"],
+        body=request,
     )
+
+
+def _parts(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Parts of the last message."""
+    content = (request.get("messages") or [{}])[-1].get("content")
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _write_anthropic(call: Call, reply: Reply, used: tuple[int, int] | None) -> dict[str, Any]:
     tool = (call.schema or {}).get("tool")
     text = reply.refusal or reply.text
-    why = "refusal" if reply.refusal is not None else "max_tokens" if reply.cut else "end_turn"
-    if text is None and tool is not None:
-        content: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{call.number}", "name": tool, "input": reply.value}
-        why = "max_tokens" if reply.cut else "tool_use"
-    else:
-        content = {"type": "text", "text": text if text is not None else json.dumps(reply.value)}
+    uses = list(reply.tools)
+    if text is None and not uses and tool is not None:
+        uses = [ToolUse(tool, reply.value)]
+    content: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": f"toolu_{call.number}_{index}", "name": use.name, "input": use.arguments}
+        for index, use in enumerate(uses)
+    ]
+    if text is not None or not uses:
+        content.insert(0, {"type": "text", "text": text if text is not None else json.dumps(reply.value)})
+    why = "refusal" if reply.refusal is not None else "tool_use" if uses else "end_turn"
+    why = "max_tokens" if reply.cut else why
     return {
         "id": f"msg_{call.number}",
         "type": "message",
         "role": "assistant",
         "model": call.model,
-        "content": [content],
+        "content": content,
         "stop_reason": why,
         "stop_sequence": None,
         "usage": {"input_tokens": (used or (0, 0))[0], "output_tokens": (used or (0, 0))[1]},
@@ -434,19 +496,30 @@ def _read_google(handler: _Handler, request: dict[str, Any]) -> Call:
         system=_texts((request.get("systemInstruction") or {}).get("parts")),
         prompt="\n".join(_texts(one.get("parts")) for one in request.get("contents", []) if one.get("role") == "user"),
         schema={"tool": declared[0]["name"]} if declared else None,
+        turn=sum(one.get("role") == "model" for one in request.get("contents", [])),
+        tools=[one["name"] for one in declared],
+        results=_google_results(request),
+        body=request,
     )
+
+
+def _google_results(request: dict[str, Any]) -> list[str]:
+    parts = (request.get("contents") or [{}])[-1].get("parts", [])
+    return [json.dumps(part["functionResponse"].get("response")) for part in parts if "functionResponse" in part]
 
 
 def _write_google(call: Call, reply: Reply, used: tuple[int, int] | None) -> dict[str, Any]:
     tool = (call.schema or {}).get("tool")
     text = reply.refusal or reply.text
-    if text is None and tool is not None:
-        part: dict[str, Any] = {"functionCall": {"name": tool, "args": reply.value}}
-    else:
-        part = {"text": text if text is not None else json.dumps(reply.value)}
+    uses = list(reply.tools)
+    if text is None and not uses and tool is not None:
+        uses = [ToolUse(tool, reply.value)]
+    parts: list[dict[str, Any]] = [{"functionCall": {"name": use.name, "args": use.arguments}} for use in uses]
+    if text is not None or not uses:
+        parts.insert(0, {"text": text if text is not None else json.dumps(reply.value)})
     why = "SAFETY" if reply.refusal is not None else "MAX_TOKENS" if reply.cut else "STOP"
     document: dict[str, Any] = {
-        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": why, "index": 0}],
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": why, "index": 0}],
         "modelVersion": call.model,
     }
     if used is not None:

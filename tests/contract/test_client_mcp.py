@@ -81,15 +81,19 @@ class TestMcpShared(TestMcp):
     LIFETIME = "shard"
 
 
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory):
+    pytest.importorskip("mcp")
+    with mcp_server_at(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
 class TestMcpRemote(ClientContract):
     """Nothing is started here that could hang: what a call at a URL does then is in `tests/integration`."""
 
-    @pytest.fixture(autouse=True, scope="class")
-    def _server(self, request, tmp_path_factory):
-        pytest.importorskip("mcp")
-        with mcp_server_at(tmp_path_factory.mktemp("server")) as server:
-            request.cls.url = server.url
-            yield
+    @pytest.fixture(autouse=True)
+    def _at(self, remote):
+        self.url = remote.url
 
     def variant(self, **changes):
         server = {"url": self.url, **changes.pop("server", {})}
