@@ -73,7 +73,7 @@ class Live(GradingSource):
             limits=limits or Limits(plan.rate_limits.get("providers")),
         )
         self._plan = plan
-        self._sandboxes: dict[str, Sandbox | None] = {}
+        self._sandboxes: dict[tuple[str, str | None], Sandbox | None] = {}
         self._earlier = earlier
         self._memory_bytes = memory_bytes
         self._preflighted: set[tuple[str, str, tuple[str, ...]]] = set()
@@ -181,12 +181,13 @@ class Live(GradingSource):
 
     def _sandbox(self, subject: Subject) -> Sandbox | None:
         """The sandbox of the trial's variant: what it left is only run where it was made, or as well kept."""
-        name = subject.record.variant
-        if name not in self._sandboxes:
+        name, image = subject.record.variant, subject.case.image
+        if (name, image) not in self._sandboxes:
             written = next((each.sandbox for each in self._plan.variants if each.name == name), {})
-            found = open_sandbox(written, f"variant {name!r}")
-            self._sandboxes[name] = found if found.isolates else None
-        return self._sandboxes[name]
+            own = {"image": image} if image is not None and written.get("kind") == "docker" else {}
+            found = open_sandbox({**written, **own}, f"variant {name!r}")
+            self._sandboxes[name, image] = found if found.isolates else None
+        return self._sandboxes[name, image]
 
     async def _judge(self, grader: Grader, judge: Judge, subject: Subject) -> GraderScore:
         spec, breaker = grader.spec, self._caller.breaker

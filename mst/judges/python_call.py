@@ -7,9 +7,7 @@ swallowing the error there does not hide it.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +19,7 @@ from mst.errors import GraderError, ProgramError
 from mst.judges import strictjson
 from mst.judges.contract import JudgeContext, Subject
 from mst.judges.folder import CallFolder, fill
+from mst.judges.line import LINE_BYTES, NamedLine, PassedLine
 from mst.judges.view import case_view
 from mst.model.base import FileRef
 from mst.process.child import ChildResult
@@ -29,13 +28,10 @@ from mst.sandboxes.contract import Enclosure
 MEMORY_BYTES = 2 * 1024**3
 """Address space of a grader unless it says otherwise."""
 TRANSCRIPT_CHARACTERS = 131_072
-LINE_BYTES = 4 * 1024**2
-"""Bound of one message of a grader: its result, a judgment, a question."""
 PRINTED_BYTES = 1024**2
 MAX_JUDGMENTS = 1000
 _SCRIPT = Path(__file__).with_name("python_child.py")
 _LAST_WORDS_S = 5.0
-_LOWEST_FD = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,44 +107,30 @@ async def _call(call: PythonCall, files: Path, folder: CallFolder, context: Judg
         "contexts": [_seen(fields, inside) for fields in call.contexts],
         "memory_bytes": call.memory_bytes,
     }
-    ours, theirs = _pair()
-    number = theirs.fileno()
-    try:
-        reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
-    except BaseException:
-        ours.close()
-        theirs.close()
-        raise
-    session = _Session(reader, writer, call=call, env=env, inside=inside, deadline=time.monotonic() + context.timeout_s)
-    serving = asyncio.create_task(session.serve(request))
+    line = PassedLine() if inside.passes_descriptors else NamedLine(folder.root, inside)
+    session = _Session(call=call, env=env, inside=inside, deadline=time.monotonic() + context.timeout_s)
+    serving = asyncio.create_task(session.serve(line, request))
     try:
         child = await inside.run(
-            [sys.executable, "-I", "-B", str(_SCRIPT), str(number)],
+            [inside.python, "-I", "-B", str(_SCRIPT), line.told],
             cwd=call.cwd,
             env=env,
             timeout_s=context.timeout_s,
             output_bytes=PRINTED_BYTES,
             grace_s=0.1,
-            on_start=lambda _: theirs.close(),
-            pass_fds=[number],
+            on_start=line.started,
+            pass_fds=line.pass_fds,
             read=[_SCRIPT],
         )
-        await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
+        if line.connected:
+            await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
     except ProgramError as error:
         raise GraderError(str(error)) from error
     finally:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
-        theirs.close()
-        writer.close()
+        line.close()
     return _settled(session, child, folder, context)
-
-
-def _pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets; the second's number is one that shells leave alone."""
-    ours, first = socket.socketpair()
-    with first:
-        return ours, socket.socket(fileno=fcntl.fcntl(first.fileno(), fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD))
 
 
 def _seen(fields: dict[str, Any], inside: Enclosure) -> dict[str, Any]:
@@ -161,8 +143,6 @@ class _Session:
 
     def __init__(
         self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
         *,
         call: PythonCall,
         env: dict[str, str],
@@ -171,22 +151,22 @@ class _Session:
     ) -> None:
         self.called = Called()
         self.finished = False
-        self._reader = reader
-        self._writer = writer
+        self._writer: asyncio.StreamWriter
         self._call = call
         self._env = env
         self._inside = inside
         self._deadline = deadline
 
-    async def serve(self, request: dict[str, Any]) -> None:
+    async def serve(self, line: PassedLine | NamedLine, request: dict[str, Any]) -> None:
         """Send the request and answer until the result, an error, or the child's end."""
         try:
+            reader, self._writer = await line.open()
             await self._send(request)
             while not self.finished:
-                line = await self._reader.readline()
-                if not line:
+                said = await reader.readline()
+                if not said:
                     return
-                await self._handle(strictjson.loads(line))
+                await self._handle(strictjson.loads(said))
         except ConnectionError:
             return
         except ValueError as error:
@@ -215,13 +195,13 @@ class _Session:
         left = self._deadline - time.monotonic()
         try:
             result = await self._inside.run(
-                fill(argv, {"workspace": str(self._inside.seen(self._call.cwd))}),
+                fill(argv, {"workspace": str(self._inside.seen(self._call.cwd)), "python": self._inside.python}),
                 cwd=self._call.cwd,
                 env=self._env,
                 timeout_s=max(0.0, min(timeout_s, left)),
                 output_bytes=PRINTED_BYTES,
                 grace_s=0.5,
-                on_start=self._limit_memory,
+                on_start=self._limit_memory if self._inside.passes_descriptors else None,
             )
         except ProgramError as error:
             return {"error": str(error)}

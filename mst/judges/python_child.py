@@ -1,9 +1,9 @@
-"""Runs one Python grader in a process of its own. A script: `python -I -B python_child.py FD`.
+"""Runs one Python grader in a process of its own. A script: `python -I -B python_child.py FD|PATH`.
 
-It imports nothing of mst, so that it starts as fast as the interpreter. Over the socket with the given number it
-reads one line of JSON (what to load, what to call it with, its memory limit), then writes lines of JSON: calls to
-the parent, judgments, and last either a result or an error. What the grader prints goes to the ordinary standard
-streams and disturbs nothing.
+It imports nothing of mst, so that it starts as fast as the interpreter. Over the socket with the given number, or the
+UNIX socket at the given path where no descriptor can be passed, it reads one line of JSON (what to load, what to call
+it with, its memory limit), then writes lines of JSON: calls to the parent, judgments, and last either a result or an
+error. What the grader prints goes to the ordinary standard streams and disturbs nothing.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Context:
 
 def main() -> None:
     """Serve one call. Never returns: leftover threads and exit handlers of the grader have no say."""
-    channel = Channel(int(sys.argv[1]))
+    channel = Channel(int(sys.argv[1]) if sys.argv[1].isdigit() else connect(sys.argv[1]))
     request = channel.receive()
     process = os.getpid()
     try:
@@ -104,6 +104,15 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(0)
+
+
+def connect(path: str) -> int:
+    """The number of a socket that is connected to the parent's; the grader's code is not loaded yet."""
+    import socket  # noqa: PLC0415 - see Channel: most calls do without
+
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(path)
+    return line.detach()
 
 
 def limit_memory(limit: int) -> None:

@@ -61,21 +61,30 @@ async def open_inside(serve: Serve, folder: Path, seen: Path, port: int, *, pyth
         python: inside.
     """
     name = f".door-{port}"
-    listening = socket.socket(socket.AF_UNIX)
-    listening.setblocking(False)
-    # The path of a UNIX socket is short, and that of a trial's folder need not be.
-    with suppress(FileNotFoundError):
-        (folder / name).unlink()
-    place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    try:
-        listening.bind(f"/proc/self/fd/{place}/{name}")
-    finally:
-        os.close(place)
-    listening.listen(4)
+    listening = listen_in(folder, name)
     prefix = [python, "-I", "-S", str(CHILD), str(seen / name), str(port), "--"]
     door = Door(port=port, prefix=prefix)
     door._waiting = asyncio.create_task(_take_over(listening, serve, door._servers))  # noqa: SLF001 - made here
     return door
+
+
+def listen_in(folder: Path, name: str) -> socket.socket:
+    """A UNIX socket with a name in a folder that programs inside see too; it does not block."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.setblocking(False)
+    with suppress(FileNotFoundError):
+        (folder / name).unlink()
+    # The path of a UNIX socket is short, and that of a trial's folder need not be.
+    place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listening.bind(f"/proc/self/fd/{place}/{name}")
+    except BaseException:
+        listening.close()
+        raise
+    finally:
+        os.close(place)
+    listening.listen(4)
+    return listening
 
 
 async def _take_over(listening: socket.socket, serve: Serve, servers: list[asyncio.Server]) -> None:
