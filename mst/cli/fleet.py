@@ -176,6 +176,23 @@ def status(*, queues: tuple[str, ...], worker_class: str | None, slots: int, as_
     click.echo(json.dumps(found.to_dict()) if as_json else "\n".join(lines(found)))
 
 
+@command.command(name="broker")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path("broker"), show_default=True,
+              help="Its append-only file lies there.")  # fmt: skip
+def broker(*, folder: Path) -> None:
+    """Run a broker on this machine, where MST_BROKER_URL says.
+
+    For a Procfile and for a fleet on one machine: what it took survives its end. A fleet on several machines needs a
+    broker with TLS of its own.
+
+    \b
+    MST_BROKER_URL=redis://:PASSWORD@127.0.0.1:6390/0 mst fleet broker
+    """
+    from mst.fleet.local_broker import run_local_broker
+
+    run_local_broker(_broker_url(), folder)
+
+
 @command.command(name="scale")
 @_signal_options
 @click.option("--pool", default="mst", show_default=True, help="Its name in metrics.")

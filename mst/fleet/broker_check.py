@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from mst.errors import BrokerError
-from mst.fleet.connect import broker_errors, check_url, connect, is_loopback, without_password
+from mst.fleet.connect import RedisClient, broker_errors, check_url, connect, is_loopback, without_password
 
 MIN_VERSION = (6, 2)
 DEFAULT_USER = "MST_BROKER_DEFAULT_USER"
+START_S = 10.0
+"""How long workers and scalers wait for a broker on their own machine, which may be started beside them."""
+AGAIN_S = 0.2
 SECTIONS = ("server", "memory", "cluster", "persistence")
 
 
@@ -31,12 +37,13 @@ class BrokerFacts:
     warnings: tuple[str, ...] = ()
 
 
-def check_broker(url: str, environment: Mapping[str, str] | None = None) -> BrokerFacts:
+def check_broker(url: str, environment: Mapping[str, str] | None = None, *, patience_s: float = 0.0) -> BrokerFacts:
     """Look at a broker before anything is sent to it.
 
     Args:
         url: with user and password.
         environment: where `MST_BROKER_DEFAULT_USER=accept` may stand, for a managed broker that has no other user.
+        patience_s: for one on this machine that is being started: how long it may take to answer.
 
     Raises:
         UsageError: the URL is none of ours.
@@ -44,16 +51,30 @@ def check_broker(url: str, environment: Mapping[str, str] | None = None) -> Brok
     """
     place = without_password(check_url(url))
     warning = _check_transport(url, place, os.environ if environment is None else environment)
+    facts = judge(_ask(url, place, patience_s if is_loopback(url) else 0.0), place)
+    return replace(facts, warnings=(warning, *facts.warnings)) if warning else facts
+
+
+def _ask(url: str, place: str, patience_s: float) -> dict[str, Any]:
     client = connect(url, answer_s=10.0)
+    deadline = time.monotonic() + patience_s
+    pause = threading.Event()
     try:
-        info: dict[str, Any] = {}
-        with broker_errors(f"broker {place}"):
-            for section in SECTIONS:
-                info.update(client.info(section))
+        while time.monotonic() < deadline:
+            with suppress(BrokerError):
+                return _info(client, place)
+            pause.wait(AGAIN_S)
+        return _info(client, place)
     finally:
         client.close()
-    facts = judge(info, place)
-    return replace(facts, warnings=(warning, *facts.warnings)) if warning else facts
+
+
+def _info(client: RedisClient, place: str) -> dict[str, Any]:
+    info: dict[str, Any] = {}
+    with broker_errors(f"broker {place}"):
+        for section in SECTIONS:
+            info.update(client.info(section))
+    return info
 
 
 def judge(info: Mapping[str, Any], place: str) -> BrokerFacts:

@@ -16,7 +16,7 @@ import structlog
 from mst.config.settings import Settings
 from mst.errors import InfrastructureError, UsageError
 from mst.fleet.app import make_app
-from mst.fleet.broker_check import check_broker
+from mst.fleet.broker_check import START_S, check_broker
 from mst.fleet.connect import RedisClient, connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.host import celery_sender
@@ -67,7 +67,7 @@ def run_scaler(options: ScalerOptions, broker_url: str, say: Callable[[str], Non
         InfrastructureError: a single look failed, or the broker is unfit.
     """
     publisher = _publisher(options)
-    check_broker(broker_url)
+    check_broker(broker_url, patience_s=START_S if options.every_s is not None else 0.0)
     with closing(connect(broker_url)) as client:
         if options.every_s is None:
             _look(options, client, publisher, say)

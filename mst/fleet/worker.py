@@ -22,7 +22,7 @@ from mst import __version__
 from mst.config.settings import Settings
 from mst.errors import BrokerError, UsageError
 from mst.fleet.app import CeleryApp, make_app, worker_argv
-from mst.fleet.broker_check import check_broker
+from mst.fleet.broker_check import START_S, check_broker
 from mst.fleet.confine import ShardBounds
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
@@ -108,7 +108,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     """
     broker_url, store_uri = _required(options, settings)
     options.bounds.check(Path(tempfile.gettempdir()))
-    for warning in check_broker(broker_url).warnings:
+    for warning in check_broker(broker_url, patience_s=START_S).warnings:
         log.warning("broker", warning=warning)
     os.umask(0o077)
     configure_logging(options.log_level)

@@ -1,8 +1,9 @@
-"""`honcho start` with this repository's Procfile: two workers and Flower, looked at in a real browser."""
+"""`honcho start` with this repository's Procfile: broker, two workers, Flower, scaling signal; in a real browser."""
 
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -13,13 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mst.errors import BrokerError
 from mst.fleet.presence import Presence
 from mst.runs.locate import regrades_of
 from mst.testing.commandline import environment, run_mst, until
 from mst.testing.equality import differences
-from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
+from mst.testing.fleet import GRADE_QUEUE, Bed, Fleet
 from mst.testing.quiz_eval import SECRET, digest
-from mst.testing.servers import free_ports
+from mst.testing.servers import ValkeyServer, free_ports
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 
@@ -37,8 +39,14 @@ def unavailable(reason):
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory):
-    with fleet(tmp_path_factory.mktemp("fleet")) as running:
-        yield Bed(running, tmp_path_factory.mktemp("quiz"), secret=True)
+    home = tmp_path_factory.mktemp("fleet")
+    [port] = free_ports(1)
+    url = f"redis://:{secrets.token_hex(16)}@127.0.0.1:{port}/0"
+    # the Procfile starts it
+    broker = ValkeyServer(url=url, program="", config=home, log=home)
+    running = Fleet(home, broker, f"file:{home / 'store'}", {})
+    yield Bed(running, tmp_path_factory.mktemp("quiz"), secret=True)
+    running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,7 @@ def started(bed, tmp_path_factory):
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m mst "$@"\n')
     command.chmod(0o755)
-    [port] = free_ports(1)
+    port, scale_port = free_ports(2)
     env = environment(
         PATH=f"{command.parent}:{os.environ['PATH']}",
         MST_BROKER_URL=bed.fleet.broker.url,
@@ -60,6 +68,7 @@ def started(bed, tmp_path_factory):
         MST_FLEET_KEY_FILE=str(bed.fleet.keys.fleet_key),
         MST_TRUSTED_SIGNERS_FILE=str(bed.fleet.keys.signers),
         MST_FLOWER_PORT=str(port),
+        MST_SCALE_PORT=str(scale_port),
     )
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -70,6 +79,7 @@ def started(bed, tmp_path_factory):
         until(lambda: alive(process, folder) and len(workers(bed)) == 2, "two workers serve the queue")
         until(lambda: alive(process, folder) and answers(port), "Flower answers")
         until(lambda: bed.fleet.client.pubsub_numpat() > 0, "Flower hears events")
+        until(lambda: b"mst_fleet_workers" in metrics(scale_port), "the scaling signal is published")
         yield port, process, folder / "log"
     finally:
         family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
@@ -88,7 +98,10 @@ def alive(process, folder):
 
 
 def workers(bed):
-    return Presence(bed.fleet.client).workers(GRADE_QUEUE)
+    try:
+        return Presence(bed.fleet.client).workers(GRADE_QUEUE)
+    except BrokerError:
+        return []
 
 
 def answers(port):
@@ -99,12 +112,20 @@ def answers(port):
         return False
 
 
+def metrics(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return answer.read()
+    except OSError:
+        return b""
+
+
 @pytest.fixture(scope="module")
 def graded(bed, started, tmp_path_factory):
-    secrets = tmp_path_factory.mktemp("secrets") / "judge-keys.json"
-    secrets.write_text(json.dumps({SECRET: VALUE}))
-    secrets.chmod(0o600)
-    said = bed.grade("--secrets-file", secrets, shards=2)
+    keys = tmp_path_factory.mktemp("secrets") / "judge-keys.json"
+    keys.write_text(json.dumps({SECRET: VALUE}))
+    keys.chmod(0o600)
+    said = bed.grade("--secrets-file", keys, shards=2)
     assert said.code in (0, 1), said.err
     assert set(bed.quiz.lines("digests")) == {digest(VALUE)}
     return bed.newest()
@@ -153,8 +174,8 @@ def test_a_browser_shows_run_shard_and_attempt_of_a_graded_run_and_no_secret(bed
     assert sum(map(len, texts)) > 10_000
     password = bed.fleet.broker.url.split(":")[2].split("@")[0]
     own = [path.read_text().strip() for path in (bed.fleet.keys.fleet_key, bed.fleet.keys.signing_key)]
-    secrets = [VALUE, password, *(line for text in own for line in text.splitlines() if len(line) > 20)]
-    for secret in secrets:
+    hidden = [VALUE, password, *(line for text in own for line in text.splitlines() if len(line) > 20)]
+    for secret in hidden:
         assert not [text[:80] for text in texts if secret in text]
         assert secret not in log.read_text(errors="replace")
 
