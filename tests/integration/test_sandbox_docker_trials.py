@@ -36,13 +36,12 @@ def check(ctx):
     except Exception:
         return {"checks": [], "passed": True}
 """
-LOOPS = "def check(ctx):\n    while True: pass\n"
 LEAVES = "import os; os._exit(3)\n"
 
 
 @pytest.fixture
 def project(docker_host, tmp_path):
-    for name, text in {"sound": CHECKS, "asks": ASKS, "loops": LOOPS, "leaves": LEAVES}.items():
+    for name, text in {"sound": CHECKS, "asks": ASKS, "leaves": LEAVES}.items():
         folder = tmp_path / "cases" / name
         folder.mkdir(parents=True)
         own = {"image": IMAGE} if name == "sound" else {}
@@ -57,7 +56,6 @@ def project(docker_host, tmp_path):
         "sandbox": {"kind": "docker", "image": IMAGE},
         "assertions": [{"python": "./looks.py:looks"}, {"command": {"argv": ["grep", "-q", "hello", "said"]}}],
         "variants": [{"name": "v"}],
-        "stage_timeouts": {"score_s": 10},
     }
     (tmp_path / "eval.yaml").write_text(json.dumps(config))
     return tmp_path
@@ -71,10 +69,9 @@ def test_checks_and_assertions_run_in_containers_too(project):
         for path in (project / ".mst-results").rglob("scores/**/0.json")
         for found in [json.loads(path.read_text())]
     }
-    cases = ["sound", "asks", "loops", "leaves"]
+    cases = ["sound", "asks", "leaves"]
     assert all(scores[grader, case]["pass"] for grader in ("python", "command") for case in cases), scores
     assert scores["checks", "sound"]["pass"], scores
     assert scores["checks", "sound"]["judgments"][0]["reasoning"] == "mst\nhello\n"
     assert scores["checks", "asks"]["deferred"] == ["query"]
-    assert scores["checks", "loops"]["error"] == "did not end within 10 s"
     assert scores["checks", "leaves"]["error"] == "ended with exit code 3 and without a result"
