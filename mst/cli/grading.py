@@ -81,7 +81,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             runner_name=asked.runner,
             shards=shards,
             secrets=secrets,
-            secret_names=names_needed(inputs.plan, inputs.cases, "grade"),
+            secret_names=names_needed(inputs.plan, inputs.cases.equipped(), "grade"),
             lacking=lacking,
             variants=[variant.name for variant in inputs.plan.variants],
             selection=selection,
@@ -121,7 +121,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
 def _secrets(inputs: GradeInputs, asked: Asked, *, local: bool) -> tuple[Mapping[str, str], SecretMissing | None]:
     """Values of secrets; when attaching without a file, the error for what may turn out to be needed instead."""
     try:
-        return secrets_for(inputs.plan, inputs.cases, "grade", asked.secrets_file, local=local), None
+        return secrets_for(inputs.plan, inputs.cases.equipped(), "grade", asked.secrets_file, local=local), None
     except SecretMissing as missing:
         if asked.mode != "attach" or asked.secrets_file is not None:
             raise

@@ -146,6 +146,20 @@ class Case(Model):
         return digest(self)
 
     @property
+    def is_equipped(self) -> bool:
+        """Whether it brings more than data: judges, checks, files, secrets, a client. Plain assertions are data."""
+        specs = [*self.assertions, *self.judges]
+        return bool(
+            self.judges
+            or self.judge_reps is not None
+            or self.checks is not None
+            or self.client is not None
+            or self.model is not None
+            or self.client_options
+            or any(spec.files or spec.secrets for spec in specs)
+        )
+
+    @property
     def family(self) -> str | None:
         """Cases of one family are not independent; statistics take the family as their unit."""
         cluster = self.metadata.get("cluster")

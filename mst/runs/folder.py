@@ -195,10 +195,7 @@ class RunFolder:
 
     def trial_bytes(self, key: TrialKey) -> bytes | None:
         """A trial record's bytes, or None when the trial has not been collected."""
-        try:
-            return self.source.trial_path(key).read_bytes()
-        except FileNotFoundError:
-            return None
+        return _bytes(self.source.trial_path(key))
 
     def trial(self, key: TrialKey) -> TrialRecord | None:
         """A trial's record, or None when it has not been collected.
@@ -206,22 +203,17 @@ class RunFolder:
         Raises:
             CorruptFile: it cannot be read, or is another trial's.
         """
-        data = self.trial_bytes(key)
-        return None if data is None else self._record(data, key)
-
-    def _record(self, data: bytes, key: TrialKey) -> TrialRecord:
         place = self.source.trial_path(key)
-        record = TrialRecord.from_json(data, str(place))
-        if (record.variant, record.case_id, record.trial) != (key.variant, key.case_id, key.trial):
-            raise CorruptFile(f"{place}: this is the record of another trial")
-        return record
+        data = _bytes(place)
+        return None if data is None else _record(data, key, str(place))
 
     def subject(self, case: Case, key: TrialKey) -> Subject | None:
         """A trial as graders see it, or None when it has not been collected. Raises as `trial` does."""
-        data = self.trial_bytes(key)
+        place = self.source.trial_path(key)
+        data = _bytes(place)
         if data is None:
             return None
-        record = self._record(data, key)
+        record = _record(data, key, str(place))
         return Subject(
             case=case,
             record=record,
@@ -291,3 +283,17 @@ def read_json(path: Path) -> object:
         return from_json(path.read_bytes())
     except ValueError as error:
         raise CorruptFile(f"{path}: not readable as JSON ({error})") from error
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _record(data: bytes, key: TrialKey, place: str) -> TrialRecord:
+    record = TrialRecord.from_json(data, place)
+    if (record.variant, record.case_id, record.trial) != (key.variant, key.case_id, key.trial):
+        raise CorruptFile(f"{place}: this is the record of another trial")
+    return record

@@ -101,7 +101,7 @@ def write_inputs(folder: RunFolder, inputs: GradeInputs) -> CaseFile:
     """Store cases and every file that grading them again needs, so that the run stands without its config."""
     target = folder.inputs / "files"
     target.mkdir(parents=True, exist_ok=True)
-    for file in _grading_files(inputs.plan, inputs.cases):
+    for file in _grading_files(inputs.plan, inputs.cases.equipped()):
         path = target / file.sha256
         if not path.exists():
             shutil.copyfile(inputs.files.locate(file.sha256), path)

@@ -76,7 +76,7 @@ class GradeRequest:
     def judges(self) -> list[Grader]:
         """Every distinct judge and pairwise judge that the grading will ask."""
         found: dict[tuple[str, str], Grader] = {}
-        for case in self.inputs.cases:
+        for case in self.inputs.cases.equipped():
             for name in self.variants:
                 for grader in self.graders(TrialKey(variant=name, case_id=case.id, trial=0), case):
                     if grader.role == "judge":

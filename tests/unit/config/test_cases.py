@@ -4,7 +4,8 @@ import pytest
 
 from mst.config.cases import CaseFile
 from mst.errors import CorruptFile
-from mst.model.case import Case
+from mst.model.base import FileRef
+from mst.model.case import Case, GraderSpec
 
 
 def cases(count: int = 3) -> list[Case]:
@@ -33,6 +34,32 @@ def test_the_hash_depends_on_contents_and_order(tmp_path):
         for order in ([first, second, third], [second, first, third], [first, second], [first, second, third])
     }
     assert len(hashes) == 3
+
+
+FILE = FileRef(path="a", sha256="0" * 64, size=0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"judges": [GraderSpec(type="rubric")]},
+        {"judge_reps": 3},
+        {"assertions": [GraderSpec(type="command", files=[FILE])]},
+        {"assertions": [GraderSpec(type="command", secrets=["KEY"])]},
+        {"checks": FILE},
+        {"client": "echo"},
+        {"client_options": {"a": 1}},
+    ],
+)
+def test_equipped_cases_are_those_that_bring_more_than_data_and_one_of_the_others(tmp_path, more):
+    plain = [Case(id=f"p{n}", dataset="d", assertions=[GraderSpec(type="contains_text")]) for n in range(9)]
+    one = Case(id="more", dataset="d", **more)
+    CaseFile.write(tmp_path / "cases.jsonl", [*plain, one])
+    file = CaseFile.open(tmp_path / "cases.jsonl")
+    assert {case.id for case in file.equipped()} == {"p0", "more"}
+    assert list(CaseFile.write(tmp_path / "few", [plain[0], one]).equipped()) == [plain[0], one]
+    assert list(CaseFile.write(tmp_path / "all", [one]).equipped()) == [one]
+    assert list(CaseFile.write(tmp_path / "none", []).equipped()) == []
 
 
 def test_an_unknown_case_is_a_key_error(tmp_path):
