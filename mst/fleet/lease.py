@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
+import structlog
+
 from mst.errors import BrokerError
 from mst.fleet.host import renewal_s
 from mst.fleet.ledger import Ledger
@@ -18,6 +20,8 @@ from mst.fleet.ledger_states import Outcome
 from mst.fleet.metrics import Uncounted
 from mst.model.fleet import ShardRef
 from mst.shards.contract import Cancel
+
+log = structlog.get_logger(__name__)
 
 StopReason = Literal["lost", "cancelled", "drain", "store", "waiting_token"]
 
@@ -73,6 +77,7 @@ class Lease:
             grace_s: for the units in flight; None lets them take their own time limit.
         """
         if self.why is None or (grace_s == 0 and self.why != "lost"):
+            log.info("attempt_stops", shard=self._ref.shard, attempt=self._attempt_id, why=why, detail=detail[:200])
             self.why = why
             self.cancel.set(detail, grace_s)
 

@@ -16,7 +16,9 @@ import psutil
 
 from mst import __version__
 from mst.fleet.connect import RedisClient, connect
+from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.keys import KeyFiles, keygen
+from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.runs.folder import RunFolder
@@ -124,6 +126,22 @@ class Fleet:
         self.stop_workers()
         self.client.close()
 
+    def revive(self) -> None:
+        """Start the broker again if a test left it dead."""
+        if self.broker.process is None or self.broker.process.poll() is not None:
+            self.broker.start()
+
+    def is_at_work(self) -> bool:
+        """Whether a dispatch is open or a message waits."""
+        waits = self.client.exists(DEFAULT_PREFIX + GRADE_QUEUE)
+        return bool(waits or DispatchBook(self.client).open_dispatches())
+
+    def dismiss(self, worker: Worker) -> None:
+        """End a worker at once and forget it: no coordinator takes it for one that serves."""
+        worker.kill()
+        self.workers.pop(worker.name, None)
+        Presence(self.client).leave(worker.name, GRADE_QUEUE)
+
     def stop_workers(self) -> None:
         """End all workers and what they started; others can be started after."""
         for worker in self.workers.values():
@@ -168,23 +186,24 @@ class Bed:
     def ready(self, workers: int) -> None:
         """Begin a test anew: what the judge noted is forgotten, and so many workers are there, no other.
 
-        A command that an earlier test left running (it failed in the middle) is killed, and what it sent is forgotten
-        with the workers that hold it: one failure must not become the next test's.
+        A command that an earlier test left running (it failed in the middle) is killed, and what is still in flight is
+        forgotten with the workers that hold it: one failure must not become the next test's.
         """
         left = [one for one in self._begun if one.poll() is None]
         self._begun.clear()
         for one in left:
             os.killpg(one.pid, signal.SIGKILL)
             one.communicate()
-        if left:
+        self.fleet.revive()
+        if left or self.fleet.is_at_work():
             self.fleet.stop_workers()
             self.fleet.client.flushall()
         self.quiz.forget()
         for worker in list(self.fleet.workers.values()):
             if worker.process.poll() is not None:
-                del self.fleet.workers[worker.name]
+                self.fleet.dismiss(worker)
         while len(self.fleet.workers) > workers:
-            self.fleet.workers.popitem()[1].kill()
+            self.fleet.dismiss(next(reversed(self.fleet.workers.values())))
         while len(self.fleet.workers) < workers:
             self.fleet.start()
 

@@ -79,6 +79,7 @@ SETUPS = {
 @pytest.mark.parametrize("name", SETUPS)
 def test_a_wrong_set_up_is_one_line_and_leaves_nothing(bed, mst, tmp_path, name):
     settings, options, code, expected = SETUPS[name]
+    bed.ready(0)
     keys = spoiled_keys(bed, tmp_path)
     (tmp_path / "file").write_text("")
     (tmp_path / "no.key").write_text("{}")

@@ -42,7 +42,7 @@ def test_an_awake_coordinator_renews_them_and_the_same_attempt_goes_on_with_the_
     bed.ready(1)
     [worker] = bed.fleet.workers.values()
     keys = tmp_path / "keys.json"
-    write(keys, "first-value-of-the-quiz", seconds=16)
+    write(keys, "first-value-of-the-quiz", seconds=24)
     bed.quiz.ask("hold-c2")
     running = bed.start("--secrets-file", keys, shards=1)
     until(lambda: bed.quiz.lines("held"), "a judge is held")
@@ -67,7 +67,7 @@ def test_a_run_that_grades_on_the_fleet_renews_them_too(bed, tmp_path):
     [worker] = bed.fleet.workers.values()
     before = worker.log.count("tokens_renewed")
     keys = tmp_path / "keys.json"
-    write(keys, "first-value-of-the-quiz", seconds=16)
+    write(keys, "first-value-of-the-quiz", seconds=24)
     bed.quiz.ask("hold-c2")
     celery = ("--grade-runner", "celery", "--grade-runner-option", "shards=1", "--grade-runner-option", "lease_ttl_s=2")
     running = bed.begin("run", bed.quiz.config, *celery, "--secrets-file", keys, "--output-dir", tmp_path / "results")
@@ -84,7 +84,7 @@ def test_a_run_that_grades_on_the_fleet_renews_them_too(bed, tmp_path):
 def test_without_a_coordinator_the_shard_waits_and_goes_on_when_one_brings_a_new_value(bed, tmp_path):
     bed.ready(1)
     keys = tmp_path / "keys.json"
-    write(keys, "first-value-of-the-quiz", seconds=14)
+    write(keys, "first-value-of-the-quiz", seconds=20)
     bed.quiz.ask("hold-c2")
     running = bed.start("--secrets-file", keys, shards=1)
     until(lambda: bed.quiz.lines("held"), "a judge is held")

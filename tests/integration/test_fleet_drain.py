@@ -26,10 +26,10 @@ def test_a_drained_worker_gives_its_shard_back_and_nothing_is_graded_twice(tmp_p
         assert bed.mst("fleet", "drain").code == 2
         said = bed.mst("fleet", "drain", first.name)
         assert said.out == f"{first.name}: asked to end after the units under way\n"
-        until(lambda: "drain_asked" in first.log, "it was told")
+        until(lambda: "attempt_stops" in first.log, "its attempt was told")
         one.start()
         bed.quiz.let_go("hold-c4")
-        assert first.process.wait(60) == 0
+        assert first.process.wait(90) == 0
         over = ended(running)
         assert over.code in (0, 1), over.err
         assert set(bed.quiz.calls().values()) == {1}

@@ -45,7 +45,7 @@ def broker():
         yield running
 
 
-def until(condition, seconds=15.0):
+def until(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

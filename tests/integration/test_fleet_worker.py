@@ -78,12 +78,12 @@ def start(server, seen):
 
 def finish(worker):
     worker.send_signal(signal.SIGTERM)
-    output, _ = worker.communicate(timeout=30)
+    output, _ = worker.communicate(timeout=90)
     return output
 
 
 def until_seen(folder, number):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not (folder / f"{number}.json").exists():
         assert time.monotonic() < deadline
         threading.Event().wait(0.02)
@@ -169,7 +169,7 @@ def test_messages_of_any_other_kind_are_refused_and_the_worker_goes_on(server, s
 def test_a_worker_with_other_settings_ends_with_2_before_it_takes_a_message(server, start, argv, change, fault):
     send(make_app(server.url), 3)
     worker = start([*worker_argv(queues=[QUEUE], slots=1, name="w@here"), *argv], **change)
-    output, _ = worker.communicate(timeout=30)
+    output, _ = worker.communicate(timeout=90)
     assert worker.returncode == 2, output
     assert f"mst worker: {fault}" in output
     assert "Traceback" not in output
@@ -180,7 +180,7 @@ def test_a_worker_with_other_settings_ends_with_2_before_it_takes_a_message(serv
 
 def test_a_worker_started_with_plain_celery_flags_names_all_that_is_missing(start):
     worker = start(["worker", "--pool=solo", f"--queues={QUEUE}"])
-    output, _ = worker.communicate(timeout=30)
+    output, _ = worker.communicate(timeout=90)
     assert worker.returncode == 2, output
     for fault in ("pool is solo", "--without-gossip is missing", "--without-mingle is missing"):
         assert fault in output
