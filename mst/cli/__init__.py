@@ -25,6 +25,7 @@ COMMANDS = {
     "diff-identity": ("diff_identity", "Say why two runs or trials cannot be compared."),
     "compare": ("compare", "Hold a second run against a first, and say what changed."),
     "diagnose": ("diagnose", "Why trials failed, and what to do next."),
+    "export": ("export", "Write a run's results as JUnit, CSV, Parquet, JSON lines, Markdown or HTML."),
     "store": ("store", "Runs in a result store: list, fetch, push, verify, clear."),
     "judges": ("judges", "Which judges there are, and how far those of a run can be trusted."),
     "stats": ("stats", "Compute a statistic from numbers."),

@@ -30,6 +30,7 @@ EXTRAS = {
     "gcp": ("google.cloud.monitoring_v3",),
     "metrics": ("prometheus_client",),
     "tracing": ("opentelemetry.sdk",),
+    "parquet": ("pyarrow",),
 }
 KEY_MODE = 0o077
 DISK_MIN_BYTES = 5 * 1024**3
