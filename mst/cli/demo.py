@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mst.cli.running import Asked as RunAsked
+    from mst.cli.starting import Asked as RunAsked
 
 EXAMPLE = "python-fixers"
 
@@ -59,7 +59,7 @@ def _say(what: str, command_line: str) -> None:
 
 
 def _collect(config: Path, results: Path) -> RunAsked:
-    from mst.cli.running import Asked
+    from mst.cli.starting import Asked
 
     return Asked(
         config=config, variants=(), cases=(), tags=(), max_cases=None, sample=None, trials=None, seed=20,

@@ -27,6 +27,18 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
 @click.option(
     "--resume", "resuming", metavar="RUN", default=None, help="Finish this run: only what is missing or broke down."
 )
+@click.option(
+    "--extend",
+    is_flag=True,
+    help="With --resume: add trials, cases or variants that there are more of now. Counts as another look.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(["errors", "failed"]),
+    help="A new run of the cases that broke down, or failed, in the latest one.",
+)
+@click.option("--no-probe", is_flag=True, help="Do not ask each agent one short question first.")
 @click.option("--dry-run", is_flag=True, help="Check everything and say what would run; start nothing.")
 @click.option("--fail-fast", is_flag=True, help="Start no more trials after the first that broke down.")
 @secrets_file
@@ -44,8 +56,11 @@ def command(ctx: click.Context, /, config: Path, runner_option: tuple[str, ...],
     mst run eval.yaml --variant new --case login --trials 5
     mst run eval.yaml --runner process --runner-option shards=4
     mst run eval.yaml --resume 7f3c2a
+    mst run eval.yaml --resume 7f3c2a --extend --trials 10
+    mst run eval.yaml --only failed
     """
-    from mst.cli.running import Asked, run_eval
+    from mst.cli.running import run_eval
+    from mst.cli.starting import Asked
 
     asked = Asked(
         config=config,

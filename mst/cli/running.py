@@ -5,158 +5,84 @@ from __future__ import annotations
 import json
 import os
 import secrets as randomness
-from collections.abc import Mapping
+from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from mst.cli.cancelling import cancelled_on_request
 from mst.cli.ending import finish
-from mst.cli.grading import open_runner, parse_options
+from mst.cli.grading import open_runner
 from mst.cli.interrupts import cancelled_by_interrupt
+from mst.cli.preflight import estimate_line, plan_document
 from mst.cli.progress import Progress
 from mst.cli.results import check_results, located, pushed
-from mst.config.registry import lookup
+from mst.cli.starting import Asked, Place, estimated, places, planned, probed, selection_for
+from mst.config.layers import eval_name
 from mst.config.resolve import ResolvedEval, load_eval
-from mst.config.secrets import names_needed, secrets_for
 from mst.errors import GraderError, MstError, UsageError
-from mst.model.run import Phases, RunRecord, Selection
+from mst.model.run import Phases, RunRecord
 from mst.model.shard import Work
 from mst.model.trial import TrialRecord
+from mst.runs.extend import extended
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, write_inputs
 from mst.runs.locate import new_run
-from mst.runs.record import environment, new_record
-from mst.shards.collect_run import CollectRequest, collect_here, collect_in_shards, preflight, todo
+from mst.runs.record import cases_identity, environment, new_record
+from mst.shards.collect_run import CollectRequest, collect_here, collect_in_shards, todo
 from mst.shards.contract import Cancel, RunnerContext
-from mst.shards.coordinate import clear_work, plans_of, refuse_too_many
+from mst.shards.coordinate import clear_work, plans_of
 from mst.shards.regrade import Graded, Hooks, grade_collected
 from mst.shards.request import GradeRequest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the command line said."""
-
-    config: Path
-    variants: tuple[str, ...]
-    cases: tuple[str, ...]
-    tags: tuple[str, ...]
-    max_cases: int | None
-    sample: int | None
-    trials: int | None
-    seed: int | None
-    runner: str
-    options: Mapping[str, str]
-    grade_runner: str
-    grade_options: Mapping[str, str]
-    no_grade: bool
-    resuming: str | None
-    dry_run: bool
-    fail_fast: bool
-    secrets_file: Path | None
-    output_dir: Path
-    results: str | None = None
-    fail_on: tuple[str, ...]
-    as_json: bool
-
-    def selection(self) -> Selection | None:
-        """How the run is narrowed; None when it is not."""
-        selection = Selection(
-            variants=list(self.variants) or None,
-            cases=list(self.cases) or None,
-            filter_tags=list(self.tags) or None,
-            max_cases=self.max_cases,
-            sample=self.sample,
-            trials=self.trials,
-            seed=self.seed if self.sample is not None else None,
-        )
-        return selection if selection != Selection() else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """An opened place for one phase."""
-
-    name: str
-    kind: Any
-    options: Any
-    shards: int
-    secrets: Mapping[str, str]
-    secret_names: list[str]
 
 
 def run_eval(asked: Asked) -> int:
     """Collect, grade unless asked not to, and end; returns the exit code."""
     resumed = located(asked.resuming, asked.output_dir, asked.results) if asked.resuming else None
-    selection = resumed.run().selection if resumed is not None else asked.selection()
+    selection = selection_for(asked, resumed, eval_name(asked.config) if asked.only else "")
     with load_eval(asked.config, selection=selection) as resolved:
         for warning in resolved.warnings:
             click.echo(f"mst: {warning}", err=True)
-        collecting = _place(asked.runner, asked.options, "collect", resolved, asked)
-        grading = _place(asked.grade_runner, asked.grade_options, "grade", resolved, asked)
-        if asked.runner == "local":
-            preflight(resolved.plan, [variant.name for variant in resolved.plan.variants])
+        again = None if resumed is None else _again(asked, resumed, resolved)
+        collecting, grading = places(asked, resolved)
+        left = planned(resolved) if again is None or resumed is None else _left(resumed, again, resolved)
+        found, at_once = estimated(asked, resolved, left), collecting.at_once(resolved.plan.concurrency)
         if asked.dry_run:
-            _say_plan(resolved)
+            click.echo(json.dumps(plan_document(resolved, found, at_once=at_once), indent=2))
             return 0
+        if left.total():
+            probed(asked, resolved, collecting)
+            _say(estimate_line(found, at_once=at_once))
         check_results(asked.results, resolved.plan.name)
         folder = resumed or new_run(asked.output_dir, resolved.plan.name, datetime.now(UTC))
         with folder.locked():
-            code = _run(asked, resolved, folder, collecting, grading, fresh=resumed is None)
+            code = _run(asked, resolved, folder, collecting, grading, again)
             pushed(folder, asked.results, interrupted=code == 130)
             return code
-
-
-def _place(name: str, given: Mapping[str, str], work: Work, resolved: ResolvedEval, asked: Asked) -> Place:
-    kind = lookup("runners", name)
-    options = parse_options(name, kind, given)
-    shards = getattr(options, "shards", 1)
-    refuse_too_many(name, shards, kind.max_shards)
-    needed = work == "collect" or not asked.no_grade
-    plan, cases = resolved.plan, resolved.cases
-    return Place(
-        name=name,
-        kind=kind,
-        options=options,
-        shards=shards,
-        secrets=secrets_for(plan, cases, work, asked.secrets_file, local=kind.reads_environment) if needed else {},
-        secret_names=names_needed(plan, cases, work),
-    )
 
 
 def _say(text: str) -> None:
     click.echo(f"mst: {text}", err=True)
 
 
-def _say_plan(resolved: ResolvedEval) -> None:
-    plan = resolved.plan
-    trials = sum(plan.trials_of(case) for case in resolved.cases) * len(plan.variants)
-    document = {
-        "name": plan.name,
-        "datasets": [dataset.to_dict() for dataset in resolved.datasets],
-        "variants": [variant.name for variant in plan.variants],
-        "baseline": plan.baseline,
-        "cases": len(resolved.cases),
-        "trials": trials,
-    }
-    click.echo(json.dumps(document, indent=2))
-
-
 def _run(
-    asked: Asked, resolved: ResolvedEval, folder: RunFolder, collecting: Place, grading: Place, *, fresh: bool
+    asked: Asked,
+    resolved: ResolvedEval,
+    folder: RunFolder,
+    collecting: Place,
+    grading: Place,
+    again: RunRecord | None,
 ) -> int:
     cancel = Cancel()
-    run = _begin(asked, resolved, folder, collecting) if fresh else _again(folder, resolved)
+    run = _begin(asked, resolved, folder, collecting) if again is None else _go_on(folder, again, resolved)
     with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
         try:
             _collect(asked, resolved, folder, run, collecting, cancel)
         except MstError:
-            if fresh:
+            if again is None:
                 _forget_unbegun(folder)
             raise
         run = _collected(folder, run, resolved)
@@ -191,15 +117,47 @@ def _begin(asked: Asked, resolved: ResolvedEval, folder: RunFolder, place: Place
     return run
 
 
-def _again(folder: RunFolder, resolved: ResolvedEval) -> RunRecord:
+def _again(asked: Asked, folder: RunFolder, resolved: ResolvedEval) -> RunRecord:
+    """The record of a run that is gone on with, or added to.
+
+    Raises:
+        UsageError: something changed that must not.
+    """
     run = folder.run()
     if run.graded_from is not None:
         raise UsageError(f"{run.run_id} is a regrade; collect with --resume {run.graded_from}")
-    if run.content_hash != resolved.plan.content_hash:
+    if asked.extend:
+        return extended(
+            folder,
+            resolved.plan,
+            cases=resolved.cases,
+            datasets=resolved.datasets,
+            selection=resolved.selection,
+        )
+    if run.content_hash != resolved.plan.content_hash or run.cases_hash != cases_identity(resolved.cases):
+        what = "eval" if run.content_hash != resolved.plan.content_hash else "eval's cases"
         raise UsageError(
-            f"{run.run_id}: the eval changed since this run was started, so it cannot be resumed; start a new run"
+            f"{run.run_id}: the {what} changed since this run was started, so it cannot be resumed; start a new run, "
+            "or say --extend too if there are only more trials, cases or variants"
         )
     return run
+
+
+def _go_on(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> RunRecord:
+    """Write what an extension changed. The record goes first: who dies after it is resumed like any other."""
+    before = folder.run()
+    if run != before:
+        folder.write_run(run)
+        if run.looks != before.looks:
+            _say(f"this makes look {(run.looks or 0) + 1} at the data of {run.run_id}, and its report will say so")
+    if folder.cases().hash != resolved.cases.hash:
+        write_inputs(folder, _inputs(resolved))
+    return run
+
+
+def _left(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> Counter[str]:
+    """The trials still to make, by variant."""
+    return Counter(key.variant for key in todo(_request(folder, run, resolved)))
 
 
 def _inputs(resolved: ResolvedEval) -> GradeInputs:
@@ -211,13 +169,8 @@ def _inputs(resolved: ResolvedEval) -> GradeInputs:
 def _collect(
     asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Place, cancel: Cancel
 ) -> None:
-    request = CollectRequest(
-        folder=folder,
-        run=run,
-        plan=resolved.plan,
-        cases=resolved.cases,
-        files=resolved.files,
-        variants=[variant.name for variant in resolved.plan.variants],
+    request = replace(
+        _request(folder, run, resolved),
         secrets=place.secrets,
         secret_names=place.secret_names,
         fail_fast=asked.fail_fast,
@@ -229,14 +182,23 @@ def _collect(
             def told(record: TrialRecord) -> None:
                 progress.one_more(passed=None, problem=record.infrastructure_error)
 
-            from dataclasses import replace
-
             collect_here(replace(request, on_trial=told), cancel)
             return
         with closing(
             open_runner(place.kind, place.options, _context(asked, folder, run, "collect"), "collect")
         ) as runner:
             collect_in_shards(request, runner, place.shards, progress, cancel)
+
+
+def _request(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> CollectRequest:
+    return CollectRequest(
+        folder=folder,
+        run=run,
+        plan=resolved.plan,
+        cases=resolved.cases,
+        files=resolved.files,
+        variants=[variant.name for variant in resolved.plan.variants],
+    )
 
 
 def _context(asked: Asked, folder: RunFolder, run: RunRecord, work: Work) -> RunnerContext:
@@ -253,15 +215,7 @@ def _context(asked: Asked, folder: RunFolder, run: RunRecord, work: Work) -> Run
 
 def _collected(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> RunRecord:
     """Say in `run.json` how far collecting came."""
-    request = CollectRequest(
-        folder=folder,
-        run=run,
-        plan=resolved.plan,
-        cases=resolved.cases,
-        files=resolved.files,
-        variants=[variant.name for variant in resolved.plan.variants],
-    )
-    whole = next(todo(request), None) is None
+    whole = next(todo(_request(folder, run, resolved)), None) is None
     run = run.model_copy(update={"phases": Phases(collect="complete" if whole else "partial", grade=run.phases.grade)})
     folder.write_run(run)
     return run

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from mst.cli.interrupts import cancelled_by_interrupt
-from mst.collect.loop import client_of
+from mst.cli.preflight import checks_faults, client_faults, grader_faults
 from mst.config.recorded import conceal, new_key
 from mst.config.registry import plugin_versions
 from mst.config.resolve import ResolvedEval, load_eval
 from mst.config.secrets import secrets_for
-from mst.config.variants import Difference, variants_for
-from mst.errors import GraderError, SecretMissing
-from mst.grade.contract import Grader
-from mst.grade.live import Live
-from mst.grade.names import graders_for, pairwise_for
-from mst.model.case import Case
-from mst.process.redact import Redactor
+from mst.config.variants import Difference
+from mst.errors import SecretMissing
+from mst.grade.names import graders_for
 from mst.runs.casecheck import CaseCheck, StandIn, check_cases
 from mst.shards.contract import Cancel
 
@@ -118,12 +111,12 @@ def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None) 
             warnings=list(resolved.warnings),
         )
         secrets = _secrets(found, secrets_file)
-        found.faults += _client_faults(resolved)
-        found.faults += _checks_faults(resolved)
+        found.faults += client_faults(resolved)
+        found.faults += checks_faults(resolved)
         found.warnings += _ungraded(resolved)
         if secrets is None:
             return found
-        found.faults += asyncio.run(_grader_faults(resolved, secrets))
+        found.faults += asyncio.run(grader_faults(resolved, secrets))
         if found.faults:
             return found
         cancel = Cancel()
@@ -149,36 +142,6 @@ def _secrets(found: Validation, secrets_file: Path | None) -> dict[str, str] | N
     return None if missing else values
 
 
-def _client_faults(resolved: ResolvedEval) -> list[str]:
-    faults = [
-        f"variant {variant.name}: {fault}"
-        for variant in resolved.plan.variants
-        for fault in client_of(variant).preflight()
-    ]
-    for case in resolved.cases:
-        if case.client or case.client_options:
-            for variant in variants_for(resolved.plan, case):
-                faults += [f"case {case.id}: {fault}" for fault in client_of(variant).preflight()]
-    return list(dict.fromkeys(faults))
-
-
-def _checks_faults(resolved: ResolvedEval) -> list[str]:
-    """Checks that this Python cannot compile: found here, and not as a grading error after everything is paid."""
-    faults: list[str] = []
-    for case in resolved.cases:
-        if case.checks is None:
-            continue
-        name = case.checks.path
-        try:
-            ast.parse(resolved.files.locate(case.checks.sha256).read_bytes(), name)
-        except SyntaxError as error:
-            place = f"{name}:{error.lineno}" if error.lineno else name
-            faults.append(f"case {case.id}: {place}: {error.msg}")
-        except ValueError as error:
-            faults.append(f"case {case.id}: {name}: {error}")
-    return faults
-
-
 def _ungraded(resolved: ResolvedEval) -> list[str]:
     plan = resolved.plan
     bare = [
@@ -191,33 +154,3 @@ def _ungraded(resolved: ResolvedEval) -> list[str]:
     return [
         f"nothing grades {len(bare)} of {len(resolved.cases)} cases ({shown}): give them assertions, checks or a judge"
     ]
-
-
-async def _grader_faults(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="mst-validate-") as scratch:
-        source = Live(
-            resolved.plan,
-            files=resolved.files,
-            secrets=secrets,
-            scratch=Path(scratch),
-            redactor=Redactor(secrets.values()),
-        )
-        faults: list[str] = []
-        async with aclosing(source):
-            for graders in _graders(resolved):
-                try:
-                    await source.preflight(graders)
-                except GraderError as error:
-                    faults += str(error).splitlines()
-        return list(dict.fromkeys(faults))
-
-
-def _graders(resolved: ResolvedEval) -> Iterator[list[Grader]]:
-    plan = resolved.plan
-    nothing = Case(id="-", dataset="-")
-    for variant in plan.variants:
-        yield graders_for(plan, variant, nothing)
-    yield pairwise_for(plan)
-    for case in resolved.cases:
-        if case.judges:
-            yield graders_for(plan, plan.variants[0], case)

@@ -123,3 +123,14 @@ class StartsPrograms(Protocol):
     def programs(self) -> Mapping[str, str | None]:
         """Programs as in argv, each with its declared search path, or None for the usual one."""
         ...
+
+
+@runtime_checkable
+class Probed(Protocol):
+    """A client that talks to a model, and so is worth one short question before a run is paid.
+
+    Attributes:
+        probe_input: the question: answered in a word, without a tool.
+    """
+
+    probe_input: str

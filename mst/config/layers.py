@@ -83,3 +83,12 @@ def _mapping(source: sources.Source) -> sources.Source:
     if not isinstance(source.data, dict):
         raise ConfigError(f"{source.name}: a config should be a mapping of keys; see `mst init` for an example")
     return source
+
+
+def eval_name(path: Path) -> str:
+    """The name of the eval that a config describes, without resolving it.
+
+    Raises:
+        ConfigError: see `read_layers`.
+    """
+    return read_layers(path, IndexedFiles()).config.name

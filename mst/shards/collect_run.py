@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ from mst.shards.bundle import BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
 from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, run_plan, save_plan
 from mst.shards.units import ARTIFACTS, UNITS, each_finished, read_unit
+
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +125,8 @@ def collect_in_shards(
     if not plan.specs:
         return []
     save_plan(plan, request.folder.work / dispatch)
-    outcomes = run_plan(plan, request.folder.work, runner, _Keeping(request, plan, events), cancel)
+    stop = FirstFault(cancel)
+    outcomes = run_plan(plan, request.folder.work, runner, _Keeping(request, plan, events, stop), stop)
     _keep_finished(request, plan)
     return outcomes
 
@@ -134,16 +138,39 @@ def _keep_finished(request: CollectRequest, plan: Plan) -> None:
             _keep(request, spec, unit)
 
 
+class FirstFault(Cancel):
+    """Stops collecting at the first fault (--fail-fast), and when the run itself is stopped; never the run."""
+
+    def __init__(self, run: Cancel) -> None:
+        super().__init__()
+        self._run = run
+
+    def is_set(self) -> bool:
+        """See `Cancel`."""
+        if self._run.is_set() and not super().is_set():
+            self.set(self._run.reason, self._run.grace_s)
+        return super().is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """See `Cancel`."""
+        until = time.monotonic() + timeout_s
+        while not self.is_set() and (left := until - time.monotonic()) > 0:
+            super().wait(min(left, _LOOK_EVERY_S))
+        return self.is_set()
+
+
 class _Keeping:
     """Moves each trial into the run folder when its unit is back, and passes the news on."""
 
-    def __init__(self, request: CollectRequest, plan: Plan, events: ShardEvents) -> None:
+    def __init__(self, request: CollectRequest, plan: Plan, events: ShardEvents, stop: FirstFault) -> None:
         self._request = request
+        self._stop = stop
         self._plan = plan
         self._tell = events.unit
         self.state = events.state
         self.tokens = events.tokens
         self.count = events.count
+        self.note = events.note
 
     def unit(self, done: UnitDone) -> None:
         """See `ShardEvents.unit`."""
@@ -153,6 +180,8 @@ class _Keeping:
         if unit is not None:
             _keep(self._request, spec, unit)
             self._tell(done)
+            if self._request.fail_fast and (unit.collected or {}).get("status") != "completed":
+                self._stop.set(f"--fail-fast: {done.key} did not complete")
 
 
 def _keep(request: CollectRequest, spec: ShardSpec, unit: Unit) -> None:
