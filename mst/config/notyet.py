@@ -12,6 +12,8 @@ UNENFORCED: tuple[Keys, ...] = (
     ("metrics",),
     ("tools",),
 )
+DESCRIBED_BY = frozenset({"llm"})
+"""Clients that show a model the descriptions under `tools`."""
 
 
 def unenforced(written: dict[str, Any], origins: dict[str, Origin], own: Origin) -> list[str]:
@@ -20,7 +22,10 @@ def unenforced(written: dict[str, Any], origins: dict[str, Origin], own: Origin)
     setups: list[tuple[Keys, dict[str, Any]]] = [((), written)]
     setups += [(("variants", index), variant) for index, variant in enumerate(written.get("variants", []))]
     for prefix, setup in setups:
+        client = setup.get("client", written.get("client"))
         for keys in _given(setup):
+            if keys == ("tools",) and client in DESCRIBED_BY:
+                continue
             origin = own if prefix else origins[str(keys[0])]
             name = ".".join(map(str, keys))
             found.append(f"{origin.source.place((*prefix, *keys))}: {name!r} is recorded, but nothing keeps it yet")

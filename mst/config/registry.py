@@ -57,6 +57,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
         "noop": "mst.clients.noop:Noop",
         "python": "mst.clients.python:PythonCallable",
         "mcp": "mst.clients.mcp:Mcp",
+        "llm": "mst.clients.llm:Llm",
         "claude-code": "mst.clients.presets:ClaudeCode",
         "codex": "mst.clients.presets:Codex",
         "mini-swe-agent": "mst.clients.presets:MiniSweAgent",

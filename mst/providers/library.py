@@ -54,7 +54,7 @@ class Connection:
                 return await model_request(
                     self._model,
                     list(messages),
-                    model_settings={**settings, "timeout": timeout_s},  # type: ignore[arg-type,misc]  # its typed dict
+                    model_settings={**settings, "timeout": timeout_s},  # type: ignore[arg-type]  # its typed dict
                     model_request_parameters=parameters,
                 )
         except TimeoutError as error:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from mst.config import registry
 from mst.model.base import Model
 from mst.model.case import Variant
 from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey
@@ -107,9 +108,12 @@ class _AskedLimiter(Limiter):
 
 
 def resources_of(variant: Variant) -> list[str]:
-    """What a trial of a variant uses: its model's provider, the model itself, and its servers by label."""
+    """What a trial of a variant uses: its model's provider, the model itself, and its servers by label.
+
+    A client that waits for its turn at each request takes none of its provider for the whole trial.
+    """
     found = [f"server:{label}" for label in variant.servers]
-    if variant.model:
+    if variant.model and not getattr(registry.lookup("clients", variant.client), "paces_models", False):
         provider, slash, _ = variant.model.replace(":", "/", 1).partition("/")
         found += [f"provider:{variant.model}", *([f"provider:{provider}"] if slash else [])]
     return found

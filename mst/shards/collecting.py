@@ -14,7 +14,7 @@ from mst.model.keys import TrialKey
 from mst.model.shard import Started, TrialDone, UsageReport, unit_name
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
-from mst.shards.asking import resources_of
+from mst.shards.asking import AskedLimits, resources_of
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
@@ -51,6 +51,7 @@ async def collect_units(job: Job) -> None:
         sink=sink,
         cancel=job.cancel,
         on_start=sink.start,
+        limits=AskedLimits(job.asking),
     )
     job.tally.cancelled += counts.not_started
 
