@@ -76,3 +76,19 @@ def test_coordinator_worker_and_judge_calls_are_one_trace_without_content(collec
     assert "canary-header" not in shown
     for case in bed.quiz.ids:
         assert f'string_value: "{case}"' not in shown
+
+
+def test_a_detached_grading_and_the_one_that_attaches_are_of_the_same_trace(collector, tmp_path):
+    url, spans = collector
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": url}
+    with fleet(tmp_path / "fleet-home") as running:
+        bed = Bed(running, tmp_path / "quiz")
+        running.start(env=env)
+        bed.quiz.forget()
+        said = ended(bed.start("--detach", shards=1, env=env))
+        assert said.code == 0, said.err
+        said = bed.mst("attach", bed.newest().path, env=env)
+        assert said.code in (0, 1), said.err
+        until(lambda: {"mst.send", "mst.attach"} <= {span.name for _, span in spans}, "both coordinators are seen")
+        until(lambda: any(span.name == "mst.judge" for _, span in spans), "judges are seen")
+    assert len({span.trace_id for _, span in spans}) == 1
