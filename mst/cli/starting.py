@@ -135,10 +135,8 @@ def place_for(asked: Asked, resolved: ResolvedEval, work: Work) -> Place:
         kind=kind,
         options=options,
         shards=shards,
-        secrets=secrets_for(plan, cases.equipped(), work, asked.secrets_file, local=kind.reads_environment)
-        if needed
-        else {},
-        secret_names=names_needed(plan, cases.equipped(), work),
+        secrets=secrets_for(plan, cases, work, asked.secrets_file, local=kind.reads_environment) if needed else {},
+        secret_names=names_needed(plan, cases, work),
     )
 
 
