@@ -45,6 +45,8 @@ class StdioServer(Options):
     env: Environment = {}
     cwd: str | None = None
     """The workspace unless given; relative to it."""
+    image: str | None = None
+    """With `sandbox.kind: docker`: the server's own image; that of the trial unless given."""
 
 
 class UrlServer(Options):
@@ -100,7 +102,7 @@ class Servers:
             if isinstance(server, UrlServer):
                 continue
             env = {**self._env, **server.env}
-            found = program_faults([server.command], self._files, env, self.sandbox)
+            found = program_faults([server.command], self._files, env, self.sandbox, image=server.image)
             faults += [f"server {label}: {fault}" for fault in found]
             if self._lifetime == "shard" and _uses_workspace(server):
                 faults.append(f"server {label}: with server_lifetime: shard there is no {{{{workspace}}}}; remove it")
@@ -194,7 +196,10 @@ class Servers:
         return Server(
             label=label,
             launch=await context.enclosure.launch(
-                argv, cwd=cwd / substitute(spec.cwd or ".", values), env=trial_environment(env, context)
+                argv,
+                cwd=cwd / substitute(spec.cwd or ".", values),
+                env=trial_environment(env, context),
+                image=spec.image,
             ),
             line_bytes=context.variant.trial_limits.output_bytes,
         )

@@ -64,6 +64,8 @@ class ServerOptions(Options):
     command: str
     args: list[str] = []
     env: Environment = {}
+    image: str | None = None
+    """With `sandbox.kind: docker`: the server's own image; that of the trial unless given."""
 
 
 _servers: TypeAdapter[dict[str, ServerOptions]] = TypeAdapter(dict[str, ServerOptions])
@@ -102,16 +104,15 @@ class AgentPreset:
             faults.append(f"variant {self.variant.name!r}: {self.variant.client} needs a `model`")
         if not self.options.key_proxy and self.sandbox.options.reach == "none":
             faults.append("key_proxy: false needs a sandbox with a network: without one nothing reaches the model")
-        options = self.sandbox.options
-        if self.options.key_proxy and options.kind == "docker" and options.reach == "open":
-            faults.append(
-                "the key proxy reaches into docker with network: none only; the model is reached all the same"
-            )
+        for label, server in self.servers.items():
+            if server.image is not None and (fault := self.sandbox.program_fault(server.command, image=server.image)):
+                faults.append(f"server {label}: {fault}")
         return faults
 
     def programs(self) -> dict[str, str | None]:
         """See `StartsPrograms`: the agent, and its MCP servers."""
-        names = [self.options.program or self.AGENT.PROGRAM, *(server.command for server in self.servers.values())]
+        own = [server.command for server in self.servers.values() if server.image is None]
+        names = [self.options.program or self.AGENT.PROGRAM, *own]
         return {name: declared_path(self._env) for name in dict.fromkeys(names)}
 
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
@@ -123,16 +124,17 @@ class AgentPreset:
         home = context.scratch / "home"
         inside = context.enclosure
         values = Values(input=case.input, prompt=context.prompt, workspace=inside.seen(workspace), python=inside.python)
+        servers, before = await self._servers(values, workspace, context)
         given = Given(
             prompt=context.prompt,
             model=context.variant.model,
             url=url,
             key=key,
             home=context.enclosure.seen(home),
-            servers=self._servers(values, context),
+            servers=servers,
             limits=context.variant.trial_limits,
         )
-        child = await self._start(self.AGENT.plan(given), prefix, workspace, context, stop)
+        child = await self._start(self.AGENT.plan(given), [*prefix, *before], workspace, context, stop)
         return self._result(child, home, context)
 
     async def close(self) -> None:
@@ -172,14 +174,22 @@ class AgentPreset:
         except ProgramError as error:
             raise ClientError(str(error)) from error
 
-    def _servers(self, values: Values, context: TrialContext) -> dict[str, StdioServer]:
-        return {
-            label: StdioServer(
-                argv=[substitute(part, values) for part in (server.command, *server.args)],
+    async def _servers(
+        self, values: Values, workspace: Path, context: TrialContext
+    ) -> tuple[dict[str, StdioServer], list[str]]:
+        """What the agent starts for its servers, by label, and what must stand before its own arguments."""
+        found: dict[str, StdioServer] = {}
+        before: list[str] = []
+        for label, server in self.servers.items():
+            beside = await context.enclosure.beside(
+                [substitute(part, values) for part in (server.command, *server.args)],
+                cwd=workspace,
                 env=fill_environment(server.env, context.secrets),
+                image=server.image,
             )
-            for label, server in self.servers.items()
-        }
+            found[label] = StdioServer(argv=beside.argv, env=beside.env)
+            before += beside.prefix
+        return found, before
 
     def _result(self, child: ChildResult, home: Path, context: TrialContext) -> ClientResult:
         limits = context.variant.trial_limits

@@ -56,7 +56,9 @@ def listed_paths(files: ListedFiles) -> list[str]:
     return [file.path if isinstance(file, FileRef) else _plain(file) for file in files]
 
 
-def program_faults(programs: Iterable[str], files: ListedFiles, declared: Environment, sandbox: Sandbox) -> list[str]:
+def program_faults(
+    programs: Iterable[str], files: ListedFiles, declared: Environment, sandbox: Sandbox, *, image: str | None = None
+) -> list[str]:
     """Faults of programs that can be found before any trial: not installed, not executable, not visible in the sandbox.
 
     In order, each once.
@@ -67,7 +69,7 @@ def program_faults(programs: Iterable[str], files: ListedFiles, declared: Enviro
     for program in dict.fromkeys(programs):
         if "{{" in program or _plain(program) in paths:
             continue
-        fault = sandbox.program_fault(program, where)
+        fault = sandbox.program_fault(program, where, image=image)
         if fault is not None:
             faults.append(fault)
     return faults

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mst.errors import ClientError, ErrorKind, MstError
+from mst.errors import ClientError, ErrorKind, InfrastructureError, MstError
 
 
 class StageFailed(Exception):
@@ -44,6 +44,9 @@ class Stages:
             yield
         except ClientError as error:
             self._fail(Failure(name, error.kind, str(error)))
+            raise StageFailed from error
+        except InfrastructureError as error:
+            self._fail(Failure(name, "environment", str(error)))
             raise StageFailed from error
         except MstError as error:
             self._fail(Failure(name, kind, str(error)))

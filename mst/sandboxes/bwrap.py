@@ -23,7 +23,7 @@ from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
 from mst.process.group import marked
 from mst.sandboxes.cgroup import Group, Limits, Place, find_place
-from mst.sandboxes.contract import Folders, Launch
+from mst.sandboxes.contract import Beside, Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_here, open_inside
 from mst.sandboxes.options import SandboxOptions
 from mst.sandboxes.system import (
@@ -87,8 +87,10 @@ class Bwrap:
         ]
         return faults
 
-    def program_fault(self, name: str, path: str | None = None) -> str | None:
+    def program_fault(self, name: str, path: str | None = None, *, image: str | None = None) -> str | None:
         """See `Sandbox.program_fault`."""
+        if image is not None:
+            return f"{name}: an image of its own needs sandbox.kind: docker"
         return visible_fault(name, path, self.options.read)
 
     def enter(self, folders: Folders, *, image: str | None = None) -> BwrapEnclosure:
@@ -199,8 +201,20 @@ class BwrapEnclosure:
         # What died with the namespace was told from inside; what carries the mark outside is bubblewrap itself.
         return ChildResult(**{**vars(child), "leftovers": left, "stopped": stopped, "exit_code": _signalled(child)})
 
+    async def beside(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], image: str | None = None
+    ) -> Beside:
+        """See `Enclosure.beside`: the program starts it itself."""
+        return Beside(argv=argv, env=env)
+
     async def launch(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        read: Sequence[Path] = (),
+        image: str | None = None,
     ) -> Launch:
         """See `Enclosure.launch`."""
         self._refuse_missing(argv, cwd, env)

@@ -46,6 +46,20 @@ class Launch:
     terminate: Callable[[str], None] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """How a program inside starts a server whose standard streams it uses.
+
+    Attributes:
+        argv, env: what it is to start.
+        prefix: what must stand before its own arguments.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(repr=False)
+    prefix: Sequence[str] = ()
+
+
 class Enclosure(Protocol):
     """The sandbox of one trial. Programs run in it one after another or at once; nothing lives on after its program.
 
@@ -98,9 +112,33 @@ class Enclosure(Protocol):
         ...
 
     async def launch(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        read: Sequence[Path] = (),
+        image: str | None = None,
     ) -> Launch:
-        """The same for a program that somebody else starts, feeds and ends; it ends with its pipes or with `close`."""
+        """The same for a program that somebody else starts, feeds and ends; it ends with its pipes or with `close`.
+
+        Args:
+            image: of kind `docker`: another one than the trial's.
+        """
+        ...
+
+    async def beside(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], image: str | None = None
+    ) -> Beside:
+        """A server that a program inside will start. In `docker` it runs in a container of its own, beside the program.
+
+        Args:
+            env: its own variables; there the program sees none of them.
+            image: as for `launch`.
+
+        Raises:
+            InfrastructureError: no such image.
+        """
         ...
 
     async def door(self, serve: Serve) -> Door:
@@ -130,8 +168,13 @@ class Sandbox(Protocol):
         """Why it cannot be had here, in words with the fix; empty when it works. What it may start ends at once."""
         ...
 
-    def program_fault(self, name: str, path: str | None = None) -> str | None:
-        """Why a program could not be started inside, or None. `path` is a declared search path."""
+    def program_fault(self, name: str, path: str | None = None, *, image: str | None = None) -> str | None:
+        """Why a program could not be started inside, or None.
+
+        Args:
+            path: a declared search path.
+            image: of a server that has one of its own; only kind `docker` knows images.
+        """
         ...
 
     def enter(self, folders: Folders, *, image: str | None = None) -> Enclosure:

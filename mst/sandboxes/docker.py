@@ -9,17 +9,18 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from mst.errors import InfrastructureError, ProgramError
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
 from mst.sandboxes import egress
 from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, remove, said_by
-from mst.sandboxes.contract import Folders, Launch
+from mst.sandboxes.contract import Beside, Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_inside
 from mst.sandboxes.egress import Egress
 from mst.sandboxes.options import SandboxOptions
+from mst.sandboxes.sidecar import RELAY, Sidecar
 from mst.sandboxes.system import HOME, SCRATCH, WORKSPACE
 from mst.sandboxes.telling import names_left, telling
 from mst.sandboxes.watch import Bounds, watch
@@ -30,6 +31,8 @@ _PYTHON = "python3"
 _FIRST_PORT = 8600
 _SHM_BYTES = 256 * 1024 * 1024
 _MISSING_CODES = {126, 127}
+P = ParamSpec("P")
+T = TypeVar("T")
 _NOT_STARTED = ("executable file not found", "no such file or directory: unknown", "permission denied: unknown")
 
 
@@ -64,11 +67,15 @@ class DockerSandbox:
                 faults.append(f"sandbox.network: allowlist needs a Python in the image: {fault}")
         return faults
 
-    def program_fault(self, name: str, path: str | None = None) -> str | None:
+    def program_fault(self, name: str, path: str | None = None, *, image: str | None = None) -> str | None:
         """See `Sandbox.program_fault`. Of a case's own image nothing is said: that is told when it is started."""
-        if self.options.image is None or name.startswith((f"{WORKSPACE}/", f"{SCRATCH}/")):
+        where = image or self.options.image
+        if where is None or name.startswith((f"{WORKSPACE}/", f"{SCRATCH}/")):
             return None
-        return _missing_in(image_id(self.options.image), name, path or _PATH)
+        try:
+            return _missing_in(image_id(where), name, path or _PATH)
+        except InfrastructureError as error:
+            return str(error)
 
     def enter(self, folders: Folders, *, image: str | None = None) -> DockerEnclosure:
         """See `Sandbox.enter`. A case's image wins over the variant's."""
@@ -92,6 +99,8 @@ class DockerEnclosure:
         self._made: list[str] = []
         self._doors: list[Door] = []
         self._egress: Egress | None = None
+        self._sidecars: list[Sidecar] = []
+        self._images: set[str] = set()
         self._way_out: asyncio.Future[Door] | None = None
         self._told_by_proxy: dict[str, Any] = {}
         make_home(folders.scratch / "home")
@@ -156,14 +165,29 @@ class DockerEnclosure:
         return self._told(child, ended, told, argv[0])
 
     async def launch(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        read: Sequence[Path] = (),
+        image: str | None = None,
     ) -> Launch:
         """See `Enclosure.launch`."""
-        name = await self._create([*await self._prefix(), *argv], cwd, env, read, with_input=True)
-        env_here = _client_environment()
-        return Launch(
-            argv=_attach(name, with_input=True), cwd=Path("/"), env=env_here, terminate=lambda _: _ask_to_end(name)
-        )
+        return (await self._launch(argv, cwd, env, read, image))[1]
+
+    async def beside(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], image: str | None = None
+    ) -> Beside:
+        """See `Enclosure.beside`. The trial's image needs a Python for the relay."""
+        if image is not None:
+            await asyncio.to_thread(image_id, image)
+        whole = self.environment(env)
+        sidecar = Sidecar(launch=lambda: self._launch(argv, cwd, whole, (), image), remove=self._drop)
+        self._sidecars.append(sidecar)
+        door = await self.door(sidecar.serve)
+        relay = [_PYTHON, "-I", "-S", str(RELAY), str(door.port)]
+        return Beside(argv=relay, env={}, prefix=door.prefix)
 
     async def door(self, serve: Serve) -> Door:
         """See `Enclosure.door`. The image needs a Python. Every container has a loopback of its own."""
@@ -179,6 +203,10 @@ class DockerEnclosure:
         }
         if self._reached:
             found["reached"] = self._reached
+        if self._images:
+            found["serverImages"] = sorted(self._images)
+        if failed := [sidecar.failed for sidecar in self._sidecars if sidecar.failed is not None]:
+            found["serversFailed"] = failed
         if self._options.reach == "allowlist":
             found["proxy"] = self._told_by_proxy
         return found
@@ -187,6 +215,10 @@ class DockerEnclosure:
         """See `Enclosure.close`."""
         while self._doors:
             await self._doors.pop().close()
+        for sidecar in self._sidecars:
+            await sidecar.close()
+        if self._way_out is not None:
+            await asyncio.wait({self._way_out})
         if self._egress is not None:
             self._told_by_proxy = await asyncio.to_thread(self._egress.told)
             self._egress = None
@@ -212,19 +244,47 @@ class DockerEnclosure:
         self._egress = proxy
         return await self._open(proxy.serve, egress.PORT)
 
+    async def _launch(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], read: Sequence[Path], image: str | None
+    ) -> tuple[str, Launch]:
+        chosen = None if image is None else await asyncio.to_thread(image_id, image)
+        # A server's own image need not have the Python that a way out takes.
+        prefix = await self._prefix() if chosen is None else ()
+        name = await self._create([*prefix, *argv], cwd, env, read, with_input=True, image=chosen)
+        if chosen is not None:
+            self._images.add(chosen)
+        launch = Launch(
+            argv=_attach(name, with_input=True),
+            cwd=Path("/"),
+            env=_client_environment(),
+            terminate=lambda _: _ask_to_end(name),
+        )
+        return name, launch
+
+    async def _drop(self, name: str) -> None:
+        if name in self._made:
+            self._made.remove(name)
+            await _finish(name)
+
     async def _create(
-        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], read: Sequence[Path], *, with_input: bool
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        read: Sequence[Path],
+        *,
+        with_input: bool,
+        image: str | None = None,
     ) -> str:
         if not cwd.is_dir():  # noqa: ASYNC240 - one look
             raise ProgramError(f"{argv[0]}: its working folder does not exist")
         name = _new_name()
         # Before it exists: should this be cancelled, closing looks for it all the same.
         self._made.append(name)
-        making = asyncio.to_thread(
-            make, self._image, argv, name=name, env=env, cwd=str(self.seen(cwd)), with_input=with_input,
+        await _whole(
+            make, image or self._image, argv, name=name, env=env, cwd=str(self.seen(cwd)), with_input=with_input,
             settings=self._settings(read),
         )  # fmt: skip
-        await asyncio.shield(asyncio.ensure_future(making))
         return name
 
     def _settings(self, read: Sequence[Path]) -> dict[str, Any]:
@@ -233,7 +293,7 @@ class DockerEnclosure:
         mounts = {str(scratch): str(SCRATCH), str(scratch / "home" / "tmp"): "/tmp"}  # noqa: S108 - the sandbox's own
         if workspace is not None:
             mounts[str(workspace)] = str(WORKSPACE)
-        visible = [*map(Path, options.read), *read, *([CHILD] if self._doors else [])]
+        visible = [*map(Path, options.read), *read, *([CHILD, RELAY] if self._doors else [])]
         volumes = [f"{here}:{inside}:rw" for here, inside in mounts.items()]
         volumes += [f"{path}:{path}:ro" for path in dict.fromkeys(visible)]
         return {
@@ -285,16 +345,21 @@ def _missing_in(image: str, name: str, path: str) -> str | None:
 
 
 async def _finish(name: str) -> dict[str, Any]:
-    """How a container ended; it is removed. Cancellation does not cut it short."""
-    work = asyncio.ensure_future(asyncio.to_thread(remove, name))
+    """How a container ended; it is removed."""
+    return await _whole(remove, name)
+
+
+async def _whole(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking function in a thread to its end. Cancellation does not cut it short, but is passed on after it."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     interrupted: asyncio.CancelledError | None = None
     while not work.done():
         try:
-            await asyncio.shield(work)
+            await asyncio.wait({work})
         except asyncio.CancelledError as error:
             interrupted = error
     if interrupted is not None:
-        raise interrupted
+        raise interrupted from work.exception()
     return work.result()
 
 

@@ -20,6 +20,7 @@ from mst.sandboxes import door_child
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 CHILD = Path(door_child.__file__)
 _LIMIT_BYTES = 256 * 1024
+_CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(kw_only=True)
@@ -66,6 +67,16 @@ async def open_inside(serve: Serve, folder: Path, seen: Path, port: int, *, pyth
     door = Door(port=port, prefix=prefix)
     door._waiting = asyncio.create_task(_take_over(listening, serve, door._servers))  # noqa: SLF001 - made here
     return door
+
+
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Bytes from one to the other until there are none, then the end. Never raises for what either side does."""
+    with suppress(OSError):
+        while piece := await reader.read(_CHUNK_BYTES):
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
 
 
 def listen_in(folder: Path, name: str) -> socket.socket:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mst.errors import InfrastructureError
 from mst.sandboxes.containers import engine, image_id, make, said_by
+from mst.sandboxes.door import pass_on
 
 PORT = 8599
 """Of the door inside."""
@@ -27,7 +28,6 @@ _READY_S = 30.0
 _IDLE_S = 600
 _CLIENTS = 100
 _LOG_BYTES = 4 * 1024 * 1024
-_CHUNK_BYTES = 64 * 1024
 _FOLDER = "/run/proxy"
 # Its settings come as variables: a container with a read-only root takes no files, and there is nothing to delete.
 _START = (
@@ -93,7 +93,7 @@ class Egress:
         try:
             up_reader, up_writer = await self._connect()
             try:
-                await asyncio.gather(_pass_on(reader, up_writer), _pass_on(up_reader, writer))
+                await asyncio.gather(pass_on(reader, up_writer), pass_on(up_reader, writer))
             finally:
                 up_writer.close()
         except OSError:
@@ -195,12 +195,3 @@ def _expression(name: str) -> str:
     below = name.startswith("*.")
     literal = name.removeprefix("*.").replace(".", "\\.")
     return f"{'[.]' if below else '^'}{literal}$"
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while piece := await reader.read(_CHUNK_BYTES):
-            writer.write(piece)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home, program_fault
-from mst.sandboxes.contract import Folders, Launch
+from mst.sandboxes.contract import Beside, Folders, Launch
 from mst.sandboxes.door import Door, Serve, open_here
 from mst.sandboxes.options import SandboxOptions
 
@@ -27,8 +27,10 @@ class NoSandbox:
         """Always there."""
         return []
 
-    def program_fault(self, name: str, path: str | None = None) -> str | None:
+    def program_fault(self, name: str, path: str | None = None, *, image: str | None = None) -> str | None:
         """See `Sandbox.program_fault`."""
+        if image is not None:
+            return f"{name}: an image of its own needs sandbox.kind: docker"
         return program_fault(name, path)
 
     def enter(self, folders: Folders, *, image: str | None = None) -> OpenEnclosure:
@@ -83,8 +85,20 @@ class OpenEnclosure:
             on_start=on_start,
         )
 
+    async def beside(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], image: str | None = None
+    ) -> Beside:
+        """See `Enclosure.beside`: the program starts it itself."""
+        return Beside(argv=argv, env=env)
+
     async def launch(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], read: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        read: Sequence[Path] = (),
+        image: str | None = None,
     ) -> Launch:
         """See `Enclosure.launch`."""
         return Launch(argv=list(argv), cwd=cwd, env=env)

@@ -183,6 +183,18 @@ class SandboxContract(SandboxScenes):
         self.within(tmp_path, scene)
         wait_for_no_more_than(before)
 
+    def test_a_server_is_started_and_spoken_with_by_a_program_inside(self, tmp_path: Path) -> None:
+        async def scene(inside: Enclosure) -> ChildResult:
+            server = ["sh", "-c", 'read line; echo "$line, $TOLD"; cat > after; pwd; echo end']
+            beside = await inside.beside(server, cwd=tmp_path / "workspace", env={"TOLD": "told"})
+            code = '{ echo hello; echo more; } | "$@"; cat after'
+            return await self.run(
+                inside, tmp_path, [*beside.prefix, "sh", "-c", code, "sh", *beside.argv], env=beside.env
+            )
+
+        said = self.within(tmp_path, scene).stdout.decode().splitlines()
+        assert (said[0], said[2:]) == ("hello, told", ["end", "more"])
+
     def test_closing_twice_is_closing_once(self, tmp_path: Path) -> None:
         async def scene(inside: Enclosure) -> None:
             await self.run(inside, tmp_path, ["true"])

@@ -180,6 +180,64 @@ class TestNamesThatAreAllowed(Allowlist):
         assert self.findings["proxy"]["refused"] == {"evil.test": 1}
 
 
+class TestServersBeside(Docker):
+    """A server in a container beside its program's."""
+
+    def test_its_secrets_and_processes_are_out_of_the_program_s_reach(self, tmp_path):
+        async def scene(inside):
+            server = ["sh", "-c", 'read line; echo "$TOKEN"; while read line; do :; done']
+            beside = await inside.beside(server, cwd=tmp_path / "workspace", env={"TOKEN": "the-server-s"})
+            assert dict(beside.env) == {}
+            code = (
+                "import glob, subprocess, sys\n"
+                "server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+                "server.stdin.write(b'x\\n'); server.stdin.flush()\n"
+                "print('answer', server.stdout.readline().decode().strip())\n"
+                "places = glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline')\n"
+                "seen = [open(place, 'rb').read() for place in places]\n"
+                "print(any(b'the-server' + b'-s' in text or b'while' + b' read' in text for text in seen))\n"
+            )
+            argv = [*beside.prefix, "python3", "-c", code, *beside.argv]
+            return await self.run(inside, tmp_path, argv, env=beside.env)
+
+        assert self.within(tmp_path, scene).stdout.decode().split() == ["answer", "the-server-s", "False"]
+
+    def test_one_of_another_image_is_told_by_its_id(self, tmp_path):
+        async def scene(inside):
+            beside = await inside.beside(["echo", "hello"], cwd=tmp_path / "workspace", env={}, image=IMAGE)
+            return await self.run(inside, tmp_path, [*beside.prefix, *beside.argv], stdin=b"")
+
+        assert self.within(tmp_path, scene).stdout == b"hello\n"
+        assert self.findings["serverImages"] == [containers.image_id(IMAGE)]
+
+    def test_a_program_cannot_start_them_without_end(self, tmp_path):
+        async def scene(inside):
+            beside = await inside.beside(["sleep", "300"], cwd=tmp_path / "workspace", env={})
+            code = (
+                "import socket, sys, time\n"
+                "port = int(sys.argv[-1])\n"
+                "ways = [socket.create_connection(('127.0.0.1', port), timeout=30) for _ in range(20)]\n"
+                "closed = 0\n"
+                "for way in ways[4:]:\n"
+                "    closed += way.recv(1) == b''\n"
+                "print(closed)\n"
+            )
+            running = self.run(inside, tmp_path, [*beside.prefix, "python3", "-c", code, *beside.argv])
+            result = await running
+            assert len(own_containers()) <= 4
+            return result
+
+        assert self.within(tmp_path, scene).stdout == b"16\n"
+
+    def test_one_that_cannot_be_started_is_told(self, tmp_path):
+        async def scene(inside):
+            beside = await inside.beside(["true"], cwd=tmp_path / "not-there", env={})
+            return await self.run(inside, tmp_path, [*beside.prefix, *beside.argv], stdin=b"")
+
+        assert self.within(tmp_path, scene).stdout == b""
+        assert self.findings["serversFailed"] == ["true: its working folder does not exist"]
+
+
 def test_an_image_that_is_not_here_is_named_before_any_trial():
     assert "no-such-image" in DockerSandbox(SandboxOptions(kind="docker", image="no-such-image")).faults()[0]
 
