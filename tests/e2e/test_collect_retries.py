@@ -9,7 +9,7 @@ import pytest
 from mst.runs.assemble import planned_trials
 from mst.runs.attempts import kept_attempts
 from mst.runs.folder import RunFolder
-from mst.testing.commandline import run_mst
+from mst.testing.commandline import call_mst
 
 CONFIG = """
 name: flaky
@@ -17,6 +17,7 @@ datasets: [{{file: cases.yaml}}]
 client: command
 client_options: {{argv: [cat, in.txt], input: none}}
 trials: 2
+concurrency: 1
 retries: {retries}
 variants: [{{name: a}}, {{name: b}}]
 assertions: [{{contains_text: soup}}]
@@ -26,8 +27,9 @@ PROCESS = ["--runner", "process", "--runner-option", "shards=2"]
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, monkeypatch):
     """An eval of two cases; the set-up of one fails as long as there are marks to take."""
+    monkeypatch.chdir(tmp_path)
     marks = tmp_path / "marks"
     marks.mkdir()
     fixture = tmp_path / "menu"
@@ -66,9 +68,9 @@ def attempts(folder):
 
 
 @pytest.mark.parametrize("runner", [pytest.param(LOCAL, id="local"), pytest.param(PROCESS, id="process")])
-def test_retries_are_made_told_and_counted_once(home, runner):
+def test_retries_are_made_told_and_counted_once(home, runner, capsys):
     configure(home, retries=5, faults=2)
-    said = run_mst("run", "eval.yaml", *runner, "--json", cwd=home)
+    said = call_mst(capsys, "run", "eval.yaml", *runner, "--json")
     assert said.code == 0, said.err
     folder = the_run(home)
     chains = attempts(folder)
@@ -78,21 +80,21 @@ def test_retries_are_made_told_and_counted_once(home, runner):
     assert [(found.planned, found.scored) for found in counts] == [(4, 4), (4, 4)]
     assert sum(found.superseded or 0 for found in counts) == 2
     assert sum(found.retried or 0 for found in counts) == len(chains)
-    shown = run_mst("show", folder.run_id, cwd=home)
+    shown = call_mst(capsys, "show", folder.run_id)
     assert "retried after a fault of the machine" in " ".join(shown.out.split())
     assert "retried after a fault of the machine" in (folder.path / "report" / "index.html").read_text()
 
 
 @pytest.mark.parametrize("runner", [pytest.param(LOCAL, id="local"), pytest.param(PROCESS, id="process")])
-def test_a_resume_links_what_broke_down_before_it(home, runner):
+def test_a_resume_links_what_broke_down_before_it(home, runner, capsys):
     configure(home, retries=0, faults=3)
-    assert run_mst("run", "eval.yaml", *runner, cwd=home).code == 3
+    assert call_mst(capsys, "run", "eval.yaml", *runner).code == 3
     folder = the_run(home)
     records = [json.loads(path.read_bytes()) for path in folder.path.glob("transcripts/*/*/*.json")]
     assert sum(record["infrastructureError"] for record in records) == 3
-    assert run_mst("run", "eval.yaml", *runner, "--resume", folder.run_id, cwd=home).code == 0
+    assert call_mst(capsys, "run", "eval.yaml", *runner, "--resume", folder.run_id).code == 0
     assert sum(len(chain) - 1 for chain in attempts(folder).values()) == 3
     assert sum(variant.counts.scored for variant in folder.summary().variants) == 8
-    regraded = run_mst("grade", folder.run_id, cwd=home)
+    regraded = call_mst(capsys, "grade", folder.run_id)
     assert regraded.code == 0, regraded.err
     assert "3 trials were retried" in " ".join(regraded.out.split())
