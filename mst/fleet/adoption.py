@@ -5,33 +5,35 @@ Used by the next attempt at a shard (takeover) and by the coordinator that close
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
 from mst.config.files import write_atomic
-from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
-from mst.model.base import digest_bytes
-from mst.model.manifest import ManifestFile, ShardManifest
+from mst.errors import CorruptFile, FormatError
+from mst.model.manifest import ManifestFile, Pack
 from mst.model.shard import Unit, UnitKey, unit_name
 from mst.shards.units import ARTIFACTS, UNITS
 from mst.store.contract import Store
 from mst.store.layout import ShardKeys
-
-THREADS = 16
-UNIT_MAX_BYTES = 64 * 1024 * 1024
+from mst.store.listing import Listing
+from mst.store.units import StoredUnits, fetch_listed
 
 
 @dataclass(frozen=True)
 class Adopted:
-    """A unit that counts, and the files that belong to it."""
+    """A unit that counts.
 
-    key: UnitKey
+    Attributes:
+        attempt: whose it is.
+        verdict: see `is_verdict`.
+        artifacts: names of the files that belong to it.
+    """
+
     attempt: str
-    unit: Unit
-    data: bytes
-    files: tuple[ManifestFile, ...]
+    verdict: bool
+    artifacts: tuple[str, ...]
 
 
 def attempts_in(store: Store, keys: ShardKeys) -> list[str]:
@@ -46,59 +48,98 @@ def rank(attempt: str) -> tuple[int, str]:
 
 
 def stored_names(store: Store, keys: ShardKeys, planned: Iterable[UnitKey]) -> set[str]:
-    """Names of the planned units of which some attempt left an object, not looked into."""
+    """Names of the planned units that some attempt left in the store, not looked into."""
     names = {unit_name(key) for key in planned}
-    return {
-        name
-        for attempt in attempts_in(store, keys)
-        for info in store.list_folder(keys.units(attempt)).objects
-        if (name := info.key.rsplit("/", 1)[1]) in names
-    }
+    return {name for attempt in attempts_in(store, keys) for name in StoredUnits(store, keys, attempt).names & names}
 
 
-def adoptable(store: Store, keys: ShardKeys, planned: Iterable[UnitKey], digest: str) -> dict[UnitKey, Adopted]:
+class Adoption:
     """The best stored unit of each planned key: a verdict beats an error, then the lowest attempt number and ID.
 
-    A unit counts only if it is intact, its key is planned, and it was made from this bundle; others are passed over.
+    A unit counts only if it is intact, its key is planned, it was made from this bundle, and all of its artifacts are
+    there; others are passed over.
+
+    Attributes:
+        units: what was adopted.
     """
-    by_name = {unit_name(key): key for key in planned}
-    best: dict[UnitKey, Adopted] = {}
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="mst-adopt") as pool:
+
+    def __init__(
+        self, store: Store, keys: ShardKeys, planned: Iterable[UnitKey], digest: str, *, into: Path | None = None
+    ) -> None:
+        """Read everything once.
+
+        Args:
+            store: where the units are.
+            keys: of the shard.
+            planned: its units.
+            digest: of its bundle.
+            into: a results folder that gets the adopted units and their artifacts, as if they had been made there.
+        """
+        self.units: dict[UnitKey, Adopted] = {}
+        self._store = store
+        self._keys = keys
+        self._by_name = {unit_name(key): key for key in planned}
+        self._digest = digest
+        self._stored: dict[str, StoredUnits] = {}
         for attempt in attempts_in(store, keys):
-            listed = {info.key.rsplit("/", 1)[1]: info for info in store.list_folder(keys.units(attempt)).objects}
-            wanted = [name for name in listed if name in by_name]
-            found = pool.map(lambda name: _read(store, keys, attempt, by_name[name], digest), wanted)  # noqa: B023 - used at once
-            for one in found:
-                if one is not None and _has_artifacts(one, set(listed)) and _beats(one, best.get(one.key)):
-                    best[one.key] = one
-    return best
+            self._look_into(attempt, into)
+        if into is not None:
+            self._bring_artifacts(into)
 
+    def _look_into(self, attempt: str, into: Path | None) -> None:
+        stored = self._stored[attempt] = StoredUnits(self._store, self._keys, attempt)
+        for name, data in stored.read(self._by_name):
+            key = self._by_name[name]
+            unit = self._accept(key, data)
+            if unit is None or not all(stored.holds(sha256, size) for sha256, size in unit.artifacts().items()):
+                continue
+            present, verdict = self.units.get(key), is_verdict(unit)
+            if present is None or (verdict and not present.verdict):
+                self.units[key] = Adopted(attempt, verdict, tuple(sorted(unit.artifacts())))
+                if into is not None:
+                    write_atomic(into / UNITS / name, data)
 
-def _read(store: Store, keys: ShardKeys, attempt: str, key: UnitKey, digest: str) -> Adopted | None:
-    object_key = keys.unit(attempt, unit_name(key))
-    try:
-        data = store.get(object_key, max_bytes=UNIT_MAX_BYTES)
-        unit = Unit.from_json(data, object_key)
-    except (ObjectMissing, CorruptFile, FormatError):
-        return None
-    if unit.bundle_digest != digest or not unit.is_intact() or unit.key != key:
-        return None
-    own = ManifestFile(path=f"{UNITS}/{unit_name(key)}", size=len(data), sha256=digest_bytes(data), object=object_key)
-    return Adopted(key=key, attempt=attempt, unit=unit, data=data, files=(own, *_artifacts(keys, attempt, unit)))
+    def _accept(self, key: UnitKey, data: bytes) -> Unit | None:
+        try:
+            unit = Unit.from_json(data, unit_name(key))
+        except (CorruptFile, FormatError):
+            return None
+        return unit if unit.bundle_digest == self._digest and unit.is_intact() and unit.key == key else None
 
+    def _bring_artifacts(self, into: Path) -> None:
+        """Those of adopted units; a unit of which one can't be had is not adopted after all."""
+        files, packs = self._listed(set(), units=False)
+        fetch_listed(self._store, Listing(self._keys.dispatch.run, files, packs), into)
+        for key, one in list(self.units.items()):
+            if not all((into / ARTIFACTS / name).is_file() for name in one.artifacts):
+                del self.units[key]
+                (into / UNITS / unit_name(key)).unlink()
 
-def _artifacts(keys: ShardKeys, attempt: str, unit: Unit) -> Iterator[ManifestFile]:
-    listed = (unit.collected or {}).get("artifactFiles", [])
-    for sha256, size in sorted({(file["sha256"], file["size"]) for file in listed}):
-        yield ManifestFile(path=f"{ARTIFACTS}/{sha256}", size=size, sha256=sha256, object=keys.unit(attempt, sha256))
+    def listed(self, besides: AbstractSet[str] = frozenset()) -> tuple[list[ManifestFile], list[Pack]]:
+        """The adopted units and their artifacts as a manifest lists them, each path once.
 
+        A shorter index of a pack is put when only some of its files are listed.
 
-def _has_artifacts(found: Adopted, listed: set[str]) -> bool:
-    return all(file.path.rsplit("/", 1)[1] in listed for file in found.files[1:])
+        Args:
+            besides: paths that the manifest lists already.
+        """
+        return self._listed(set(besides), units=True)
 
-
-def _beats(found: Adopted, present: Adopted | None) -> bool:
-    return present is None or (not is_verdict(present.unit) and is_verdict(found.unit))
+    def _listed(self, paths: set[str], *, units: bool) -> tuple[list[ManifestFile], list[Pack]]:
+        files, packs = list[ManifestFile](), list[Pack]()
+        by_attempt: dict[str, list[str]] = {}
+        for key, one in self.units.items():
+            names = by_attempt.setdefault(one.attempt, [])
+            own = [f"{UNITS}/{unit_name(key)}"] if units else []
+            for path in (*own, *(f"{ARTIFACTS}/{name}" for name in one.artifacts)):
+                if path not in paths:
+                    paths.add(path)
+                    names.append(path.rpartition("/")[2])
+        for attempt, names in by_attempt.items():
+            more_files, more_packs = self._stored[attempt].listed(names)
+            files += more_files
+            packs += more_packs
+        return sorted(files, key=lambda file: file.path), packs
 
 
 def is_verdict(unit: Unit) -> bool:
@@ -107,49 +148,3 @@ def is_verdict(unit: Unit) -> bool:
     if grading is not None:
         return not grading.errors
     return not (unit.collected or {}).get("infrastructureError", False)
-
-
-def bring(store: Store, adopted: Mapping[UnitKey, Adopted], results: Path) -> None:
-    """Put adopted units and their artifacts into a results folder, as if they had been made there."""
-    for one in adopted.values():
-        for file in one.files[1:]:
-            fetch_file(store, file, results)
-        write_atomic(results / one.files[0].path, one.data)
-
-
-def bring_manifest(store: Store, manifest: ShardManifest, results: Path) -> list[str]:
-    """Fetch everything that a shard's manifest lists into a results folder, every byte checked.
-
-    Returns:
-        What could not be had, since its object is gone or holds other bytes; each names its object. Its units count as
-        missing, so that a resume can do them again.
-    """
-
-    def fetch(file: ManifestFile) -> str | None:
-        try:
-            fetch_file(store, file, results)
-        except (DigestMismatch, ObjectMissing) as error:
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="mst-fetch") as pool:
-        return [fault for fault in pool.map(fetch, manifest.files) if fault is not None]
-
-
-def fetch_file(store: Store, file: ManifestFile, results: Path) -> None:
-    """Fetch one file unless it is there already. Atomic.
-
-    Raises:
-        DigestMismatch: the object holds other bytes.
-    """
-    target = results / file.path
-    if target.is_file() and target.stat().st_size == file.size:
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    assert file.object is not None, "files of a shard name their object"
-    temporary = target.with_name(f".{target.name}.fetch")
-    found = store.get_to(file.object, temporary)
-    if (found.size, found.sha256) != (file.size, file.sha256):
-        temporary.unlink()
-        raise DigestMismatch(f"bytes are not those that the manifest lists: {store.uri}/{file.object}")
-    temporary.replace(target)

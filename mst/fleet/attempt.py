@@ -23,7 +23,7 @@ from mst.errors import (
     StoreDenied,
     StoreError,
 )
-from mst.fleet.adoption import Adopted, adoptable, bring, rank
+from mst.fleet.adoption import Adoption, rank
 from mst.fleet.confine import confined, join
 from mst.fleet.delivery import Delivery
 from mst.fleet.grants import GrantTarget, OpenedGrant, open_grant
@@ -34,8 +34,8 @@ from mst.fleet.ledger_keys import unit_token
 from mst.fleet.overuse import Overuse, cap_files
 from mst.fleet.tokens import TokenKeeper
 from mst.model.fleet import Envelope
-from mst.model.manifest import ManifestFile, ShardManifest
-from mst.model.shard import Hello, UnitKey, unit_name
+from mst.model.manifest import ShardManifest
+from mst.model.shard import Hello, UnitKey
 from mst.process import tracing
 from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
@@ -49,7 +49,6 @@ from mst.shards.rates import rates_of
 from mst.shards.spend import Budget
 from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
 from mst.shards.turns import Turns
-from mst.shards.units import UNITS
 from mst.store.commit import commit_shard
 from mst.store.layout import ShardKeys
 from mst.store.uri import key_of
@@ -143,8 +142,7 @@ class Attempt:
         values = self._open_secrets(spec.secrets)
         if self._has_expired():
             return Ended("given_back", EXPIRED, word="waiting_token")
-        adopted = adoptable(self._host.store, self._keys, spec.planned, spec.digest)
-        bring(self._host.store, adopted, spec.results)
+        adoption = Adoption(self._host.store, self._keys, spec.planned, spec.digest, into=spec.results)
         self._write_poisoned(spec)
         delivery = Delivery(
             self._host.store,
@@ -152,12 +150,12 @@ class Attempt:
             self._host.ledger,
             self._envelope.ref,
             self._id,
-            done=len(adopted),
+            done=len(adoption.units),
             heed=lease.heed,
         )
-        if len(adopted) == len(spec.planned):
-            return self._commit(spec, adopted, {})
-        kept = self._kept.take(self._envelope.ref, spec, adopted)
+        if len(adoption.units) == len(spec.planned):
+            return self._commit(spec, adoption, delivery)
+        kept = self._kept.take(self._envelope.ref, spec, adoption.units)
         with delivery, self._tokens(lease):
             for done, paths in kept:
                 delivery.take(done, paths)
@@ -166,8 +164,8 @@ class Attempt:
                 delivery.abandon()
         if lease.why == "lost":
             return Ended("lost", lease.cancel.reason)
-        if self._is_whole(spec, adopted, delivery):
-            return self._commit(spec, adopted, delivery.files)
+        if all(key in adoption.units or delivery.has_stored(key) for key in spec.planned):
+            return self._commit(spec, adoption, delivery)
         return self._unfinished(outcome, delivery, lease)
 
     def _fetch_bundle(self, folder: Path) -> ShardSpec:
@@ -308,12 +306,8 @@ class Attempt:
     def _greet(self, hello: Hello) -> None:
         self._hello = hello
 
-    def _is_whole(self, spec: ShardSpec, adopted: Mapping[UnitKey, Adopted], delivery: Delivery) -> bool:
-        mine = delivery.files
-        return all(key in adopted or f"{UNITS}/{unit_name(key)}" in mine for key in spec.planned)
-
-    def _commit(self, spec: ShardSpec, adopted: Mapping[UnitKey, Adopted], mine: Mapping[str, ManifestFile]) -> Ended:
-        files = {file.path: file for one in adopted.values() for file in one.files} | dict(mine)
+    def _commit(self, spec: ShardSpec, adoption: Adoption, delivery: Delivery) -> Ended:
+        files, packs = adoption.listed(besides=delivery.paths)
         manifest = ShardManifest(
             eval_name=spec.eval_name,
             run_id=spec.run_id,
@@ -321,13 +315,14 @@ class Attempt:
             shard=spec.index,
             bundle_digest=spec.digest,
             author=self._id,
-            attempts=sorted({self._id, *(one.attempt for one in adopted.values())}, key=rank),
+            attempts=sorted({self._id, *(one.attempt for one in adoption.units.values())}, key=rank),
             created_at=datetime.now(UTC),
             complete=True,
             counts={"units": len(spec.planned)},
             machine=self._machine(),
             versions={"mst": __version__},
-            files=[files[path] for path in sorted(files)],
+            files=sorted([*files, *delivery.files], key=lambda file: file.path),
+            packs=[*packs, *delivery.packs],
         )
         how = commit_shard(self._host.store, manifest)
         detail = "another attempt was first" if how == "fenced" else None

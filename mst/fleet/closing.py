@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from mst import __version__
 from mst.errors import ObjectMissing, PreconditionFailed
-from mst.fleet.adoption import adoptable
+from mst.fleet.adoption import Adoption, rank
 from mst.model.base import digest_bytes
 from mst.model.fleet import Closed, ClosedShard, CloseReason
 from mst.model.manifest import ShardManifest
@@ -64,8 +64,8 @@ def close_shard(store: Store, keys: DispatchKeys, spec: ShardSpec) -> ShardManif
     found = read_shard(store, shard)
     if found is not None:
         return found
-    adopted = adoptable(store, shard, spec.planned, spec.digest)
-    files = {file.path: file for one in adopted.values() for file in one.files}
+    adoption = Adoption(store, shard, spec.planned, spec.digest)
+    files, packs = adoption.listed()
     manifest = ShardManifest(
         eval_name=spec.eval_name,
         run_id=spec.run_id,
@@ -73,13 +73,14 @@ def close_shard(store: Store, keys: DispatchKeys, spec: ShardSpec) -> ShardManif
         shard=spec.index,
         bundle_digest=spec.digest,
         author=f"closed-{secrets.token_hex(8)}",
-        attempts=sorted({one.attempt for one in adopted.values()}),
+        attempts=sorted({one.attempt for one in adoption.units.values()}, key=rank),
         created_at=datetime.now(UTC),
         complete=False,
         closed=True,
-        counts={"units": len(adopted)},
+        counts={"units": len(adoption.units)},
         versions={"mst": __version__},
-        files=[files[path] for path in sorted(files)],
+        files=files,
+        packs=packs,
     )
     commit_shard(store, manifest)
     counts = read_shard(store, shard)

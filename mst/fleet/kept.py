@@ -61,8 +61,7 @@ class KeptUnits:
 
 
 def _artifacts(unit: Unit) -> list[str]:
-    listed = (unit.collected or {}).get("artifactFiles", [])
-    return [f"{ARTIFACTS}/{sha256}" for sha256 in sorted({file["sha256"] for file in listed})]
+    return [f"{ARTIFACTS}/{sha256}" for sha256 in sorted(unit.artifacts())]
 
 
 def _move(kept: Path, results: Path, relative: str) -> Path:

@@ -15,7 +15,6 @@ from mst import __version__
 from mst.config.secrets import read_expiries
 from mst.config.settings import Settings
 from mst.errors import BrokerError, ObjectMissing, SecretMissing, UsageError
-from mst.fleet.adoption import bring_manifest
 from mst.fleet.app import make_app
 from mst.fleet.broker_check import check_broker
 from mst.fleet.closing import close_dispatch, is_closed
@@ -48,6 +47,7 @@ from mst.model.shard import Work
 from mst.process import tracing
 from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
 from mst.store.contract import Store
+from mst.store.units import fetch_shard
 from mst.store.uri import check_writable, object_uri, open_store, redacted
 
 FLEET_FOLDER = ".fleet"
@@ -300,7 +300,7 @@ class CeleryRunner:
         manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")
         for spec in shards:
             # what could not be had is missing from the outcome
-            bring_manifest(self._store, manifests[spec.index], spec.results)
+            fetch_shard(self._store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
         return [outcome_of(spec, manifests[spec.index], ("lost", "its dispatch was closed")) for spec in shards]
 
@@ -323,7 +323,7 @@ class CeleryRunner:
         manifests = close_dispatch(self._store, keys, shards, "resumed")
         for spec in shards:
             # what could not be had is graded again
-            bring_manifest(self._store, manifests[spec.index], spec.results)
+            fetch_shard(self._store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
 
     def _stop_workers(self, record: DispatchRecord, uri: str) -> None:

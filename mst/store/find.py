@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from mst.errors import CorruptFile, ObjectMissing, UsageError
+from mst.errors import CorruptFile, FormatError, ObjectMissing, UsageError
 from mst.model.base import digest_bytes
 from mst.model.keys import RUN_ID, segment, short_id
 from mst.model.manifest import RunManifest
@@ -76,20 +76,33 @@ def read_run(store: Store, keys: RunKeys) -> FoundManifest | None:
     return None
 
 
-def list_runs(store: Store, eval_name: str | None = None) -> Iterator[StoredRun]:
-    """Every run of one eval, or of all, in order of eval and run ID."""
-    names = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
-    for folder in names:
-        for run_id in sorted(store.list_folder(f"{folder}/runs").folders):
-            if not RUN_ID.fullmatch(run_id):
-                continue
-            keys = RunKeys(eval_name if eval_name is not None else unquote(folder), run_id)
-            # A long name was cut to make its folder's; the whole one stands in its manifests only.
-            if eval_name is None and _CUT.fullmatch(folder):
-                keys = _named_by_manifest(store, folder, run_id) or keys
-            found = generations(store, keys)
+def _warn(error: CorruptFile) -> None:
+    _LOG.warning("passed over an eval: %s", error)
+
+
+def list_runs(
+    store: Store, eval_name: str | None = None, *, nameless: Callable[[CorruptFile], None] = _warn
+) -> Iterator[StoredRun]:
+    """Every run of one eval, or of all, in order of eval and run ID.
+
+    Args:
+        store: where to look.
+        eval_name: only this eval.
+        nameless: told of an eval whose name nothing tells, so that its runs cannot be listed; by default a warning in
+            the log. Only a name too long for a folder can be lost, with every manifest of the eval.
+    """
+    folders = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
+    for folder in folders:
+        run_ids = [name for name in sorted(store.list_folder(f"{folder}/runs").folders) if RUN_ID.fullmatch(name)]
+        name = eval_name if eval_name is not None else _eval_name(store, folder, run_ids)
+        if name is None:
+            place = f"{store.uri}: {folder}/runs"
+            nameless(CorruptFile(f"{place}: no manifest can be read, so what the eval is called is not known"))
+            continue
+        for run_id in run_ids:
+            found = generations(store, RunKeys(name, run_id))
             if found:
-                yield StoredRun(keys.eval_name, run_id, found[0])
+                yield StoredRun(name, run_id, found[0])
 
 
 def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
@@ -145,11 +158,24 @@ def read_generation(store: Store, keys: RunKeys, generation: int) -> FoundManife
     return FoundManifest(manifest, digest_bytes(data))
 
 
-def _named_by_manifest(store: Store, folder: str, run_id: str) -> RunKeys | None:
-    objects = store.list_folder(f"{folder}/runs/{run_id}").objects
-    for info in objects:
-        if generation_of(info.key.rpartition("/")[2]) is not None:
+def _eval_name(store: Store, folder: str, run_ids: Iterable[str]) -> str | None:
+    """The name that an eval's folder is made of; None when nothing tells it."""
+    name = unquote(folder)
+    if _CUT.fullmatch(folder):
+        # A long name was cut to make its folder's; the whole one stands in its manifests only.
+        named = next((found for run_id in run_ids if (found := _named_by_manifest(store, folder, run_id))), None)
+        return named or (name if segment(name) == folder else None)
+    return name
+
+
+def _named_by_manifest(store: Store, folder: str, run_id: str) -> str | None:
+    for info in store.list_folder(f"{folder}/runs/{run_id}").objects:
+        if generation_of(info.key.rpartition("/")[2]) is None:
+            continue
+        try:
             manifest = RunManifest.from_json(store.get(info.key), f"{store.uri}: {info.key}")
-            if segment(manifest.eval_name) == folder:
-                return RunKeys(manifest.eval_name, run_id)
+        except (CorruptFile, FormatError, ObjectMissing):
+            continue
+        if segment(manifest.eval_name) == folder:
+            return manifest.eval_name
     return None

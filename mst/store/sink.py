@@ -28,6 +28,11 @@ SPACING_S = 1.0
 TOGETHER = 1024
 """So many waiting units are a full pack."""
 WAITING_MAX = 4096
+WAITING_BYTES = 2 * 1024**3
+STALLED_S = 10.0
+"""A store that has taken nothing for so long is away: the work that it would lose is kept small, see `AWAY_MAX`."""
+AWAY_MAX = 100
+"""So many units are taken, and not stored yet, while the store is away."""
 SENDERS = 2
 SINGLY = 2
 """Up to so many small files go one by one: a pack and its index are two requests too."""
@@ -63,6 +68,7 @@ class UnitSink:
         error: why sending ended; nothing is taken any more then.
         files: manifest entries of single objects that are durable, by path.
         packs: those that are durable, with their keys.
+        paths: everything that `files` and `packs` hold.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class UnitSink:
         self.error: StoreError | None = None
         self.files: dict[str, ManifestFile] = {}
         self.packs: list[Pack] = []
+        self.paths: set[str] = set()
         self._store = store
         self._keys = keys
         self._attempt = attempt
@@ -95,6 +102,8 @@ class UnitSink:
         self._spacing_s = spacing_s
         self._waiting: deque[tuple[UnitFiles, int]] = deque()
         self._waiting_bytes = 0
+        self._sending = 0
+        self._moved_at = time.monotonic()
         self._began_at = -spacing_s
         self._batches = 0
         self._open: set[int] = set()
@@ -116,17 +125,19 @@ class UnitSink:
         self.drain()
 
     def take(self, unit: UnitFiles) -> None:
-        """Take a finished unit; its files must stay as they are. Blocks while `WAITING_MAX` units wait.
+        """Take a finished unit; its files must stay as they are. Blocks while too many wait.
 
         Raises:
             StoreError: sending has failed.
         """
         size = sum(file_size(path) for path in (*unit.beside, unit.own))
         with self._change:
-            while len(self._waiting) >= WAITING_MAX and self.error is None:
+            while self._has_enough() and self.error is None:
                 self._change.wait()
             if self.error is not None:
                 raise self.error
+            if not self._waiting and not self._sending:
+                self._moved_at = time.monotonic()
             self._waiting.append((unit, size))
             self._waiting_bytes += size
             self._change.notify_all()
@@ -146,14 +157,27 @@ class UnitSink:
             self._waiting_bytes = 0
             self._change.notify_all()
 
+    def _has_enough(self) -> bool:
+        """With the lock held."""
+        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES:
+            return True
+        is_away = time.monotonic() - self._moved_at > STALLED_S
+        return is_away and len(self._waiting) + self._sending >= AWAY_MAX
+
     def _work(self) -> None:
         while (batch := self._next()) is not None:
             try:
                 self._send(batch)
             except StoreError as error:
                 self._fail(error)
+            except Exception as error:  # noqa: BLE001 - the end of a thread: who waits for it must learn why
+                failed = StoreError(f"units cannot be sent: {error}")
+                failed.__cause__ = error
+                self._fail(failed)
             with self._change:
                 self._open.discard(batch.number)
+                self._sending -= len(batch.units)
+                self._moved_at = time.monotonic()
                 self._change.notify_all()
 
     def _fail(self, error: StoreError) -> None:
@@ -194,6 +218,7 @@ class UnitSink:
                 self._claim(batch, f"artifacts/{path.name}", path)
             batch.mine[f"units/{unit.own.name}"] = unit.own
         self._open.add(batch.number)
+        self._sending += len(batch.units)
         self._change.notify_all()
         return batch
 
@@ -207,14 +232,13 @@ class UnitSink:
 
     def _send(self, batch: _Batch) -> None:
         # In order of `mine`, so a unit's file never stands before what lies beside it.
-        packer = Packer(later_bytes=PACK_BYTES)
         small = [(name, path) for name, path in batch.mine.items() if file_size(path) <= SMALL_BYTES]
         large = [(name, path) for name, path in batch.mine.items() if file_size(path) > SMALL_BYTES]
         singly = small if len(small) <= SINGLY else []
         self._put_singly([(name, path) for name, path in large if not name.startswith("units/")])
         self._await(batch)
         self._put_singly(singly)
-        self._put_packs(packer, small if not singly else [])
+        self._put_packs(small if not singly else [])
         self._put_singly([(name, path) for name, path in large if name.startswith("units/")])
         self._stored([unit.token for unit in batch.units])
 
@@ -233,21 +257,26 @@ class UnitSink:
             entry = ManifestFile(path=name, size=found.size, sha256=found.sha256, object=key)
             with self._change:
                 self.files[name] = entry
+                self.paths.add(name)
 
-    def _put_packs(self, packer: Packer, files: Iterable[tuple[str, Path]]) -> None:
+    def _put_packs(self, files: Iterable[tuple[str, Path]]) -> None:
+        packer, names = Packer(later_bytes=PACK_BYTES), list[str]()
         for name, path in files:
             data = read_small(path)
             full = packer.add(name, data, hashlib.sha256(data).hexdigest())
             if full is not None:
-                self._put_pack(full)
+                self._put_pack(full, names)
+                names = []
+            names.append(name)
         last = packer.finish()
         if last is not None:
-            self._put_pack(last)
+            self._put_pack(last, names)
 
-    def _put_pack(self, packed: Packed) -> None:
+    def _put_pack(self, packed: Packed, names: Iterable[str]) -> None:
         folder, pack = self._keys.attempt(self._attempt), packed.pack
         key, index = pack_key(folder, pack.sha256), index_key(folder, pack.index_sha256)
         self._store.put(key, packed.data)
         self._store.put(index, packed.index)
         with self._change:
             self.packs.append(pack.model_copy(update={"object": key, "index_object": index}))
+            self.paths.update(names)

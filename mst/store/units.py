@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing, StoreError
+from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
 from mst.model.base import digest_bytes
 from mst.model.manifest import ManifestFile, Pack, PackEntry, PackHeader, ShardManifest
 from mst.store.contract import Store
 from mst.store.fetch import fetch_file
 from mst.store.layout import RunKeys, ShardKeys, index_key, pack_key
-from mst.store.listing import Listing
-from mst.store.pack import INDEX_MAX_BYTES, PackIndex, read_index
-from mst.store.transfer import run_each
-from mst.store.unpack import read_pack
+from mst.store.listing import Listing, read_pack_index
+from mst.store.pack import INDEX_MAX_BYTES, PackIndex, Window, read_index, windows
+from mst.store.transfer import each
+from mst.store.unpack import read_window
 
 UNIT_MAX_BYTES = 64 * 1024 * 1024
+READERS = 8
+"""Single objects and ranges of packs in transfer at once."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,14 @@ class StoredUnits:
         self._folder = keys.attempt(attempt)
         self._singles: dict[str, str] = {}
         self._packed: dict[str, _Packed] = {}
+        self._sizes: dict[str, int] = {}
+        self._read: dict[str, str] = {}
         units = f"{keys.units(attempt)}/"
         found = {info.key: info.size for info in store.list(self._folder)}
         for key in sorted(found):
             if key.startswith(units):
-                self._singles[key.removeprefix(units)] = key
+                name = key.removeprefix(units)
+                self._singles[name], self._sizes[name] = key, found[key]
             elif key.startswith(f"{self._folder}/indexes/"):
                 self._learn(key, found)
 
@@ -57,53 +62,74 @@ class StoredUnits:
         """Everything that is there, not looked into."""
         return {*self._singles, *self._packed}
 
-    def read(self, name: str, *, max_bytes: int = UNIT_MAX_BYTES) -> tuple[ManifestFile | PackEntry, bytes]:
-        """A file's bytes, and how a manifest lists it.
+    def holds(self, name: str, size: int) -> bool:
+        """Whether a file of this name and size is there."""
+        return self._sizes.get(name) == size
 
-        Raises:
-            ObjectMissing: it is not there.
-            DigestMismatch: a packed file has other bytes than its index says.
-            StoreError: it is larger than allowed.
+    def read(self, names: Iterable[str], *, max_bytes: int = UNIT_MAX_BYTES) -> Iterator[tuple[str, bytes]]:
+        """The bytes of files, neighbours in a pack with one request. In no promised order.
+
+        Passed over: what is not there, is larger than allowed, or, in a pack, has other bytes than its index says.
         """
-        packed = self._packed.get(name)
-        if packed is not None:
-            if packed.entry.size > max_bytes:
-                raise StoreError(f"{self._store.uri}: {name} has {packed.entry.size} bytes, more than {max_bytes}")
-            key, entry = packed.pack.object or "", packed.entry
-            data = self._store.get_range(key, entry.offset, entry.length)
-            if hashlib.sha256(data).hexdigest() != entry.sha256:
-                raise DigestMismatch(f"{self._store.uri}: the object {key} is corrupt at {entry.offset} ({entry.path})")
-            return entry, data
-        if name not in self._singles:
-            raise ObjectMissing(f"{self._store.uri}: no {name} in {self._folder}")
-        key = self._singles[name]
-        data = self._store.get(key, max_bytes=max_bytes)
-        return ManifestFile(path=f"units/{name}", size=len(data), sha256=digest_bytes(data), object=key), data
+        wanted = self.names.intersection(names)
+        singles = [name for name in wanted if name not in self._packed and self._sizes[name] <= max_bytes]
+        by_pack: dict[str, list[PackEntry]] = {}
+        for name in wanted & self._packed.keys():
+            packed = self._packed[name]
+            if packed.entry.size <= max_bytes:
+                by_pack.setdefault(packed.pack.object or "", []).append(packed.entry)
+        jobs: list[Callable[[], list[tuple[str, bytes]]]] = []
+        jobs += [partial(self._read_single, name, max_bytes) for name in singles]
+        for key, entries in by_pack.items():
+            jobs += [partial(self._read_window, key, window) for window in windows(sorted(entries, key=_place))]
+        for found in each(lambda job: job(), jobs, workers=READERS, window=2):
+            yield from found
 
-    def listed(self, names: Iterable[str], *, into: str) -> list[Pack]:
-        """Packs that hold exactly these packed files, for a manifest; names of single objects are left out.
+    def _read_single(self, name: str, max_bytes: int) -> list[tuple[str, bytes]]:
+        try:
+            data = self._store.get(self._singles[name], max_bytes=max_bytes)
+        except ObjectMissing:
+            return []
+        self._read[name], self._sizes[name] = digest_bytes(data), len(data)
+        return [(name, data)]
 
-        A pack of which only some files are wanted gets a shorter index, which is put now.
+    def _read_window(self, key: str, window: Window) -> list[tuple[str, bytes]]:
+        try:
+            found = read_window(self._store, key, window, wrong=lambda _: None)
+            return [(_name(entry), bytes(content)) for entry, content in found]
+        except ObjectMissing:
+            return []
+
+    def listed(self, names: Iterable[str]) -> tuple[list[ManifestFile], list[Pack]]:
+        """These files as a manifest lists them: single objects, and packs that hold exactly the packed ones.
+
+        A pack of which only some files are wanted gets a shorter index, which is put now, beside the pack's own.
 
         Args:
-            names: of files.
-            into: the folder of the attempt that makes the manifest.
+            names: of files; units among them that are single objects were read before.
         """
-        by_pack: dict[str, list[_Packed]] = {}
-        for name in names:
+        files, by_pack = [], dict[str, list[_Packed]]()
+        for name in sorted(names):
             if (packed := self._packed.get(name)) is not None:
                 by_pack.setdefault(packed.pack.index_sha256, []).append(packed)
-        return [self._part(by_pack[digest], into) for digest in sorted(by_pack)]
+            else:
+                files.append(self._single(name))
+        return files, [self._part(by_pack[digest]) for digest in sorted(by_pack)]
 
-    def _part(self, wanted: list[_Packed], into: str) -> Pack:
+    def _single(self, name: str) -> ManifestFile:
+        own = self._read.get(name)
+        path = f"units/{name}" if own is not None else f"artifacts/{name}"
+        return ManifestFile(path=path, size=self._sizes[name], sha256=own or name, object=self._singles[name])
+
+    def _part(self, wanted: list[_Packed]) -> Pack:
         whole = wanted[0].pack
         index = PackIndex(whole.sha256, whole.size)
-        for packed in sorted(wanted, key=lambda packed: (packed.entry.offset, packed.entry.path)):
+        for packed in sorted(wanted, key=lambda packed: _place(packed.entry)):
             index.add(packed.entry)
         data, pack = index.finish(files=len(wanted))
         key = whole.index_object
         if pack.index_sha256 != whole.index_sha256:
-            key = index_key(into, pack.index_sha256)
+            key = index_key(self._folder, pack.index_sha256)
             self._store.put(key, data, sha256=pack.index_sha256)
         return pack.model_copy(update={"object": whole.object, "index_object": key})
 
@@ -121,7 +147,18 @@ class StoredUnits:
         if found.get(packed) != header.pack_size or not entries:
             return
         pack = _pack_of(header, data, entries, packed, key)
-        self._packed |= {entry.path.rpartition("/")[2]: _Packed(pack, entry) for entry in entries}
+        for entry in entries:
+            name = _name(entry)
+            self._packed[name] = _Packed(pack, entry)
+            self._sizes[name] = entry.size
+
+
+def _name(entry: PackEntry) -> str:
+    return entry.path.rpartition("/")[2]
+
+
+def _place(entry: PackEntry) -> tuple[int, str]:
+    return entry.offset, entry.path
 
 
 def _pack_of(header: PackHeader, data: bytes, entries: list[PackEntry], key: str, index: str) -> Pack:
@@ -139,48 +176,67 @@ def _pack_of(header: PackHeader, data: bytes, entries: list[PackEntry], key: str
     )
 
 
-def fetch_shard(store: Store, manifest: ShardManifest, into: Path, *, workers: int = 8) -> None:
+def fetch_shard(store: Store, manifest: ShardManifest, into: Path, *, workers: int = READERS) -> list[str]:
     """Bring everything that a shard's manifest lists below a folder, every byte checked. Each file is atomic.
 
     Files that are there with the listed size stay: whoever put them there has checked them.
 
-    Raises:
-        DigestMismatch: an object has other bytes; names it.
-        StoreError: an object is gone.
+    Returns:
+        What could not be had, since its object is gone or holds other bytes; each names its object, and the file if
+        only that is wrong. The rest was brought.
     """
     listing = Listing(RunKeys(manifest.eval_name, manifest.run_id), manifest.files, manifest.packs)
-    jobs: Iterator[Callable[[], None]] = _jobs(store, listing, into)
-    run_each(lambda job: job(), jobs, workers=workers)
+    return fetch_listed(store, listing, into, workers=workers)
 
 
-def _jobs(store: Store, listing: Listing, into: Path) -> Iterator[Callable[[], None]]:
-    for file in listing.files:
-        yield lambda file=file: _bring(store, listing.file_key(file), file, into / file.path)  # type: ignore[misc]  # mypy can't infer a lambda's default
-    for pack in listing.packs:
-        yield lambda pack=pack: _unpack(store, listing, pack, into)  # type: ignore[misc]  # as above
+def fetch_listed(store: Store, listing: Listing, into: Path, *, workers: int = READERS) -> list[str]:
+    """`fetch_shard` for any listing of units."""
+
+    def bring(item: ManifestFile | Pack) -> list[str]:
+        if isinstance(item, Pack):
+            return _unpack(store, listing, item, into)
+        return _bring(store, listing.file_key(item), item, into / item.path)
+
+    items: list[ManifestFile | Pack] = [*listing.files, *listing.packs]
+    return [fault for faults in each(bring, items, workers=workers) for fault in faults]
 
 
-def _bring(store: Store, key: str, file: ManifestFile, target: Path) -> None:
+def _bring(store: Store, key: str, file: ManifestFile, target: Path) -> list[str]:
     if _is_there(target, file.size):
-        return
+        return []
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
         fetch_file(store, key, temporary, size=file.size, sha256=file.sha256)
-    except ObjectMissing as error:
-        raise StoreError(f"{store.uri}: the object {key} ({file.path}) is listed but gone") from error
+    except ObjectMissing:
+        return [f"{store.uri}: the object {key} ({file.path}) is listed but gone"]
+    except DigestMismatch as error:
+        return [f"{error} ({file.path})"]
     temporary.replace(target)
+    return []
 
 
-def _unpack(store: Store, listing: Listing, pack: Pack, into: Path) -> None:
-    for entry, content in read_pack(store, listing, pack):
-        target = into / entry.path
-        if not _is_there(target, entry.size):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
-            temporary.write_bytes(content)
-            os.replace(temporary, target)  # noqa: PTH105 - once per file
-        del content
+def _unpack(store: Store, listing: Listing, pack: Pack, into: Path) -> list[str]:
+    faults: list[str] = []
+    key = listing.index_key(pack)
+    try:
+        entries = [one for one in read_pack_index(store, listing, pack) if not _is_there(into / one.path, one.size)]
+        key = listing.pack_key(pack)
+        for window in windows(entries):
+            for entry, content in read_window(store, key, window, wrong=lambda error: faults.append(str(error))):
+                _write(into / entry.path, content)
+    except ObjectMissing:
+        faults.append(f"{store.uri}: the object {key} ({pack.first} to {pack.last}) is listed but gone")
+    except (DigestMismatch, CorruptFile, FormatError) as error:
+        faults.append(str(error))
+    return faults
+
+
+def _write(target: Path, content: memoryview) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+    temporary.write_bytes(content)
+    os.replace(temporary, target)  # noqa: PTH105 - once per file
 
 
 def _is_there(path: Path, size: int) -> bool:

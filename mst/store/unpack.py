@@ -34,26 +34,47 @@ def read_pack(
         raise _gone(store, listing.index_key(pack), pack) from error
     if wanted is not None:
         entries = (entry for entry in entries if wanted(entry.path))
-    for window in windows(entries):
-        yield from _read_window(store, key, pack, window)
-
-
-def _read_window(store: Store, key: str, pack: Pack, window: Window) -> Iterator[tuple[PackEntry, memoryview]]:
-    """A function of its own, so that a range is gone before the next one is asked for."""
     try:
-        data = memoryview(store.get_range(key, window.start, window.length))
+        for window in windows(entries):
+            yield from read_window(store, key, window)
     except ObjectMissing as error:
         raise _gone(store, key, pack) from error
+
+
+def _refuse(error: DigestMismatch) -> None:
+    raise error
+
+
+def read_window(
+    store: Store, key: str, window: Window, wrong: Callable[[DigestMismatch], None] = _refuse
+) -> Iterator[tuple[PackEntry, memoryview]]:
+    """The files of one range of a pack, checked.
+
+    Args:
+        store: where the pack is.
+        key: of the pack.
+        window: the range.
+        wrong: told of a file that has other bytes than were stored, which is then passed over; raises it by default.
+
+    Raises:
+        ObjectMissing: the pack is gone.
+        StoreError: it is too short.
+        DigestMismatch: see `wrong`; names object and file.
+    """
+    data = memoryview(store.get_range(key, window.start, window.length))
     for entry in window.entries:
         start = entry.offset - window.start
         content = data[start : start + entry.length]
         found = hashlib.sha256(content).hexdigest()
-        if found != entry.sha256:
-            raise DigestMismatch(
+        if found == entry.sha256:
+            yield entry, content
+            continue
+        wrong(
+            DigestMismatch(
                 f"{store.uri}: the object {key} is corrupt: bytes {entry.offset} to {entry.offset + entry.length}"
                 f" have SHA-256 {found}, {entry.sha256} was stored ({entry.path})"
             )
-        yield entry, content
+        )
 
 
 def read_file(store: Store, listing: Listing, path: str) -> bytes | None:

@@ -67,11 +67,14 @@ def verify_latest(store: Store, eval_name: str) -> Iterator[Wrong]:
 def verify_store(store: Store, eval_name: str | None = None) -> Iterator[Wrong]:
     """Check every run of a store, or of one eval of it; objects that several runs list are read for each."""
     names: dict[str, None] = {}
-    for run in list_runs(store, eval_name):
+    nameless: list[CorruptFile] = []
+    for run in list_runs(store, eval_name, nameless=nameless.append):
         names[run.eval_name] = None
         yield from verify_run(store, RunKeys(run.eval_name, run.run_id))
     for name in names:
         yield from verify_latest(store, name)
+    for error in nameless:
+        yield Wrong(str(error).removeprefix(f"{store.uri}: ").partition(": ")[0], str(error))
 
 
 def _manifests(store: Store, keys: RunKeys) -> Iterator[Wrong]:

@@ -15,14 +15,19 @@ from pathlib import Path
 import psutil
 
 from mst import __version__
+from mst.fleet.adoption import attempts_in
 from mst.fleet.connect import RedisClient, connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.keys import KeyFiles, keygen
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
+from mst.model.shard import Unit
 from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
+from mst.store.layout import RunKeys
+from mst.store.units import StoredUnits
+from mst.store.uri import open_store
 from mst.testing.commandline import Said, ended, environment, run_mst, start_mst, until
 from mst.testing.quiz_eval import Quiz
 from mst.testing.servers import ValkeyServer, valkey
@@ -71,7 +76,7 @@ class Fleet:
         self.keys: KeyFiles = keygen(home / "keys", evals=["*"], queues=["*"], now=datetime.now(UTC))
         self.client: RedisClient = connect(broker.url)
         self.workers: dict[str, Worker] = {}
-        self._store_environ = dict(store_environ)
+        self.store_environ = dict(store_environ)
         self._count = 0
 
     @property
@@ -81,7 +86,7 @@ class Fleet:
             "MST_BROKER_URL": self.broker.url,
             "MST_STORE": self.store_uri,
             "MST_SIGNING_KEY_FILE": str(self.keys.signing_key),
-            **self._store_environ,
+            **self.store_environ,
         }
 
     def start(self, *options: str, env: Mapping[str, str] | None = None, wait: bool = True) -> Worker:
@@ -91,7 +96,7 @@ class Fleet:
         home = self.home / name
         home.mkdir()
         own = {key: os.environ[key] for key in _PASSED if key in os.environ}
-        own |= {"PYTHONPATH": environment()["PYTHONPATH"], **self._store_environ}
+        own |= {"PYTHONPATH": environment()["PYTHONPATH"], **self.store_environ}
         own |= {
             "MST_BROKER_URL": self.broker.url,
             "MST_STORE": self.store_uri,
@@ -246,6 +251,23 @@ class Bed:
     def dispatch_folder(self, regrade: RunFolder, dispatch: str = "d1") -> Path:
         """A regrade's dispatch in a `file:` store."""
         return Path(self.fleet.store_uri.removeprefix("file:")) / "quiz" / "dispatches" / regrade.run_id / dispatch
+
+    def stored(self, regrade: RunFolder, *, dispatch: str = "d1", store_uri: str | None = None) -> set[str]:
+        """The answers (`A c1`) whose graded units are in the store, as objects or in packs, of any attempt."""
+        store = open_store(store_uri or self.fleet.store_uri, environ=self.fleet.store_environ)
+        keys = RunKeys("quiz", regrade.run_id).dispatch(dispatch)
+        found = set()
+        for shard in store.list_folder(keys.shards).folders:
+            for attempt in attempts_in(store, keys.shard(int(shard))):
+                stored = StoredUnits(store, keys.shard(int(shard)), attempt)
+                grading = [Unit.from_json(data, name).trial_grading for name, data in stored.read(stored.names)]
+                found |= {f"{one.key.variant.upper()} {one.key.case_id}" for one in grading if one is not None}
+        return found
+
+    def durable(self, regrade: RunFolder | None = None) -> set[str]:
+        """Wait until every answer that the judge gave is in the store, and return them."""
+        until(lambda: set(self.quiz.lines("answered")) <= self.stored(regrade or self.newest()), "units are durable")
+        return set(self.quiz.lines("answered"))
 
     def manifests(self, regrade: RunFolder, dispatch: str = "d1") -> list[Path]:
         """The manifests of its shards."""

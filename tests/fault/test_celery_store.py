@@ -55,11 +55,12 @@ def begin_held(bed, line, *options):
     bed.quiz.ask("hold-c3")
     running = bed.start(shards=1)
     until(lambda: bed.quiz.lines("held"), "a judge is held")
+    bed.durable()
     return worker, running
 
 
 def unit_writes(line):
-    return [path for method, path in line.seen if method == "PUT" and "/units/" in path]
+    return [path for method, path in line.seen if method == "PUT" and "/attempts/" in path]
 
 
 def test_units_wait_for_a_store_that_is_away(bed, here, line):

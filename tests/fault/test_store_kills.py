@@ -307,7 +307,7 @@ def test_units_of_a_killed_worker_are_found_when_they_were_reported(writers, tmp
         store, shard = open_store(here), KEYS.dispatch("d1").shard(0)
         found = StoredUnits(store, shard, "1-a")
         assert told <= found.names, step
-        assert all(found.read(name)[1] == files[name] for name in found.names)
+        assert dict(found.read(found.names)) == {name: files[name] for name in found.names}
         counts.append(len(told))
     assert counts[-1] == 60
 

@@ -46,7 +46,7 @@ def test_a_worker_killed_in_the_middle_costs_only_the_unit_in_flight(bed, here):
     bed.quiz.ask("hold-c3", "hold-c4")
     running = bed.start(shards=2)
     held(bed, 2)
-    before = set(bed.quiz.lines("answered"))
+    before = bed.durable()
     victim = next(iter(bed.fleet.workers.values()))
     family = victim.family()
     victim.kill()

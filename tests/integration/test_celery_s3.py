@@ -35,6 +35,7 @@ def test_a_run_is_graded_through_broker_and_store_alone_with_a_worker_killed(bed
     bed.quiz.ask("hold-c3", "hold-c4")
     running = bed.start(shards=2)
     until(lambda: len(bed.quiz.lines("held")) == 2, "two judges are held")
+    bed.durable()
     victim = next(iter(bed.fleet.workers.values()))
     family = victim.family()
     victim.kill()

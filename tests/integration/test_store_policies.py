@@ -183,7 +183,7 @@ def test_a_worker_does_all_its_work(role, admin, tmp_path, name):
     for key in (DISPATCH.record, DISPATCH.bundle(SHA), DISPATCH.blob(SHA)):
         store.get_to(key, tmp_path / "got")
     assert "1-a" in store.list_folder(SHARD.attempts).folders
-    assert StoredUnits(store, SHARD, "1-a").read("there")[1] == b"{}"
+    assert dict(StoredUnits(store, SHARD, "1-a").read(["there"])) == {"there": b"{}"}
     with UnitSink(store, SHARD, "2-b", stored=stored.extend, spacing_s=0.01) as sink:
         for number in range(50):
             path = tmp_path / f"unit-{number}"

@@ -6,12 +6,14 @@ import stat
 import pytest
 
 from mst.errors import CorruptFile, DigestMismatch, FormatError, StoreError, StoreUnavailable, UsageError
+from mst.model.keys import segment
 from mst.store.commit import read_latest
 from mst.store.fetch import fetch_file, fetch_run, fetch_source
 from mst.store.find import find_run, list_runs, read_run
 from mst.store.layout import RunKeys
 from mst.store.publish import push_run
 from mst.store.sending import run_files
+from mst.store.verify import verify_store
 
 from .conftest import RUN, latest, make_run, sha, tree
 
@@ -285,6 +287,27 @@ def test_two_that_push_at_once_make_two_generations(store, push, run_dir, tmp_pa
     inner.put_if_absent = late
     assert push(run_dir).generation == 2
     assert read_run(store, KEYS).manifest.predecessor == sha(store.get(KEYS.manifest(1)))
+
+
+@pytest.mark.parametrize("name", ["a very long name " * 20, "\u00e4" * 100])
+def test_a_corrupt_manifest_of_an_eval_whose_name_was_cut_hides_no_other_run(store, push, run_dir, caplog, name):
+    later = "20260105T000000Z-00ff00"
+    push(run_dir)
+    push(run_dir, eval_name=name)
+    push(run_dir, later, eval_name=name)
+    broken = RunKeys(name, RUN).manifest(1)
+    store.put(broken, store.get(broken)[:-30])
+    assert {(run.eval_name, run.run_id) for run in list_runs(store)} == {("my eval", RUN), (name, RUN), (name, later)}
+    assert caplog.text == ""
+    store.put(RunKeys(name, later).manifest(1), b"{}")
+    found = [(run.eval_name, run.run_id) for run in list_runs(store)]
+    assert ("my eval", RUN) in found
+    wrong = {one.key for one in verify_store(store)}
+    if len(found) == 1:
+        assert "no manifest can be read" in caplog.text
+        assert wrong == {f"{segment(name)}/runs"}
+    else:
+        assert wrong == {broken, RunKeys(name, later).manifest(1)}
 
 
 def test_runs_are_listed_and_found(store, push, run_dir):

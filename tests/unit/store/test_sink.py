@@ -1,6 +1,5 @@
 """Units reach the store singly when slow and together when fast, and whoever takes over finds every stored one."""
 
-import hashlib
 import threading
 import time
 from datetime import UTC, datetime
@@ -9,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError
+from mst.errors import CorruptFile, StoreError
 from mst.model.manifest import ShardManifest
 from mst.store.layout import RunKeys
 from mst.store.memory import MemoryStore
-from mst.store.sink import UnitFiles, UnitSink
+from mst.store.sink import AWAY_MAX, UnitFiles, UnitSink
 from mst.store.units import StoredUnits, fetch_shard
 
 from .conftest import RUN, sha
@@ -168,12 +167,35 @@ def test_a_takeover_finds_and_reads_all_of_them(watched, tmp_path):
     send(watched, tmp_path, 40, artifacts=[b"shared"])
     found = StoredUnits(watched, SHARD, "1-a")
     assert found.names == {sha(b"shared"), *(f"unit-{number}.json" for number in range(40))}
-    for number in range(40):
-        entry, data = found.read(f"unit-{number}.json")
-        assert data == (tmp_path / f"unit-{number}.json").read_bytes()
-        assert (entry.path, entry.sha256) == (f"units/unit-{number}.json", sha(data))
-    with pytest.raises(ObjectMissing):
-        found.read("unit-40.json")
+    got = dict(found.read([*(f"unit-{number}.json" for number in range(40)), "unit-40.json"]))
+    assert got == {f"unit-{number}.json": (tmp_path / f"unit-{number}.json").read_bytes() for number in range(40)}
+    assert found.holds(sha(b"shared"), 6)
+    assert not found.holds(sha(b"shared"), 7)
+
+
+def test_a_takeover_reads_a_pack_with_one_request(watched, tmp_path):
+    sink = send(watched, tmp_path, 300)
+    found, ranges = StoredUnits(watched, SHARD, "1-a"), []
+    watched.get_range = lambda key, start, length: (
+        ranges.append(key) or MemoryStore.get_range(watched, key, start, length)
+    )
+    assert len(list(found.read(found.names))) == 300
+    assert sorted(ranges) == sorted(pack.object for pack in sink.packs)
+
+
+def test_a_wrong_byte_costs_one_unit_of_its_pack(watched, tmp_path):
+    sink = send(watched, tmp_path, 40)
+    key = sink.packs[0].object
+    data = bytearray(watched.get(key))
+    data[30] ^= 1
+    watched.put(key, bytes(data))
+    found = StoredUnits(watched, SHARD, "1-a")
+    assert len(list(found.read(found.names))) == 39
+    faults = fetch_shard(watched, manifest_of(sink), tmp_path / "got")
+    assert len(faults) == 1
+    assert key in faults[0]
+    assert "units/unit-" in faults[0]
+    assert len(list((tmp_path / "got/units").iterdir())) == 39
 
 
 @pytest.mark.parametrize("damage", ["index", "pack"])
@@ -202,10 +224,11 @@ def test_a_shard_of_several_attempts_comes_back(watched, tmp_path):
         f"unit-{number}.json" for number in range(3) if f"units/unit-{number}.json" not in second.files
     }
     theirs = first.names - mine
-    packs = first.listed(theirs, into=SHARD.attempt("2-b"))
-    singles = [first.read(name)[0] for name in sorted(theirs) if f"units/{name}" not in packed_paths(watched, packs)]
+    assert len(dict(first.read(theirs))) == len(theirs)
+    singles, packs = first.listed(theirs)
+    assert {file.path for file in singles} | packed_paths(watched, packs) == {f"units/{name}" for name in theirs}
     manifest = manifest_of(second, files=[*second.files.values(), *singles], packs=[*second.packs, *packs])
-    fetch_shard(watched, manifest, tmp_path / "got")
+    assert fetch_shard(watched, manifest, tmp_path / "got") == []
     got = {path.name: path.stat().st_size for path in (tmp_path / "got/units").iterdir()}
     assert got == {f"unit-{number}.json": 50 if number < 3 else 20 for number in range(30)}
 
@@ -220,14 +243,14 @@ def packed_paths(store, packs):
     }
 
 
-def test_a_wrong_byte_of_a_shard_is_named(watched, tmp_path):
+@pytest.mark.parametrize("what", ["object", "index_object"])
+def test_an_object_that_is_gone_is_named_and_the_rest_comes(watched, tmp_path, what):
     sink = send(watched, tmp_path, 40)
-    key = sink.packs[0].object
-    data = bytearray(watched.get(key))
-    data[30] ^= 1
-    watched.put(key, bytes(data))
-    with pytest.raises(DigestMismatch, match=key):
-        fetch_shard(watched, manifest_of(sink), tmp_path / "got")
+    gone = getattr(sink.packs[0], what)
+    watched.delete(gone)
+    [fault] = fetch_shard(watched, manifest_of(sink), tmp_path / "got")
+    assert gone in fault
+    assert len(list((tmp_path / "got/units").iterdir())) == 40 - sink.packs[0].files
 
 
 def test_a_fetched_shard_keeps_what_is_there(watched, tmp_path):
@@ -254,7 +277,8 @@ def test_every_unit_comes_back(tmp_path_factory, sizes, shared):
     assert got == {path.name: sha(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
     found = StoredUnits(store, SHARD, "1-a")
     assert found.names == set(got)
-    assert {name: hashlib.sha256(found.read(name)[1]).hexdigest() for name in found.names} == got
+    assert {name: sha(data) for name, data in found.read(found.names)} == got
+    assert sink.paths == {f"{'units' if name.endswith('.json') else 'artifacts'}/{name}" for name in got}
 
 
 def test_a_unit_that_cannot_be_read_is_an_error(watched, tmp_path):
@@ -264,3 +288,36 @@ def test_a_unit_that_cannot_be_read_is_an_error(watched, tmp_path):
     with sink, pytest.raises(StoreError, match="unit-1"):
         sink.take(one)
     assert not isinstance(sink.error, CorruptFile)
+
+
+def test_what_goes_wrong_in_a_sending_thread_ends_it_with_the_reason(watched, tmp_path):
+    def note(tokens):
+        raise RuntimeError("no place to note it")
+
+    sink = UnitSink(watched, SHARD, "1-a", stored=note)
+    with sink:
+        sink.take(unit(tmp_path, 1))
+        wait_for(lambda: sink.error is not None)
+    assert "no place to note it" in str(sink.error)
+
+
+def test_little_is_taken_while_the_store_is_away(watched, tmp_path, monkeypatch):
+    monkeypatch.setattr("mst.store.sink.STALLED_S", 0.01)
+    watched.gate.clear()
+    taken, stored = [], []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=0) as sink:
+        sink.take(unit(tmp_path, 0))
+        wait_for(lambda: time.monotonic() - sink._moved_at > 0.02)
+
+        def take_more():
+            for number in range(1, 200):
+                sink.take(unit(tmp_path, number))
+                taken.append(number)
+
+        thread = threading.Thread(target=take_more, daemon=True)
+        thread.start()
+        wait_for(lambda: len(taken) == AWAY_MAX - 1)
+        assert stored == []
+        watched.gate.set()
+        thread.join(30)
+    assert sorted(map(int, stored)) == list(range(200))
