@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from mst.errors import BrokerError
+from mst.errors import BrokerError, RefusedError
 from mst.fleet.closing import close_dispatch
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GrantSlots, GrantTarget
@@ -52,6 +52,7 @@ class Follower:
     Attributes:
         write_again: writes the dispatch into a broker that lost it.
         tend: renews credentials; told the shards that wait for one.
+        refused: says why nobody will ever take a shard, from the entries, when that is so.
     """
 
     store: Store
@@ -65,6 +66,8 @@ class Follower:
     cancel: Cancel
     write_again: Callable[[], None]
     tend: Callable[[Sequence[int]], None] = lambda _waiting: None
+    refused: Callable[[Mapping[int, Entry]], str | None] = lambda _entries: None
+    _why_refused: str | None = None
     _place: str = "0-0"
     _open: set[int] = field(default_factory=set)
     _ended: dict[int, Entry] = field(default_factory=dict)
@@ -79,12 +82,13 @@ class Follower:
         The broker may go away for as long as it likes: the store is looked at all the same, until the deadline.
 
         Raises:
+            RefusedError: all workers refuse this work; the dispatch is closed.
             StoreError: the store does not answer for longer than its patience.
         """
         self._open = {spec.index for spec in self.shards}
         while self._open and datetime.now(UTC) < self.head.deadline:
             self._pass_cancel_on()
-            if self._is_left_alone():
+            if self._is_left_alone() or self._why_refused is not None:
                 break
             if self._hear() or time.monotonic() - self._looked > LOOK_EVERY_S:
                 self._look()
@@ -125,9 +129,10 @@ class Follower:
         try:
             if self._open and self.book.head(self.head.scope) is None:
                 self.write_again()
-            entries = list(self.book.entries(self.head))
-            self.tend([index for index, entry in entries if entry.state is State.WAITING_TOKEN])
-            for index, entry in entries:
+            entries = dict(self.book.entries(self.head))
+            self.tend([index for index, entry in entries.items() if entry.state is State.WAITING_TOKEN])
+            self._why_refused = self.refused(entries)
+            for index, entry in entries.items():
                 if index in self._open and self._is_over(index, entry):
                     self._ended[index] = entry
                     self._open.discard(index)
@@ -159,6 +164,8 @@ class Follower:
         reason: CloseReason = "cancelled" if self.cancel.is_set() else "gave-up" if self._open else "done"
         manifests = close_dispatch(self.store, self.keys, self.shards, reason)
         self._forget()
+        if self._why_refused is not None:
+            raise RefusedError(f"{self._why_refused}; then: mst attach {self.head.run_id}")
         return [self._outcome(spec, manifests[spec.index]) for spec in self.shards]
 
     def _forget(self) -> None:

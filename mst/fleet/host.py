@@ -15,6 +15,7 @@ from mst.fleet.grants import GrantSlots
 from mst.fleet.keys import Opener
 from mst.fleet.ledger import Ledger
 from mst.fleet.metrics import Uncounted
+from mst.fleet.refusals import RefusalBook
 from mst.fleet.signing import Verifier
 from mst.fleet.tokens import TokenSlots
 from mst.model.fleet import Envelope, Hint, Message, Signed
@@ -46,6 +47,7 @@ class Host:
         limiter: gives turns for calls to providers and servers, over the whole fleet.
         spend: a run's spending, by run ID.
         bounds: what one shard may use of this machine.
+        refusals: where refused work is told to its coordinator.
         tokens: where credentials that expire are renewed; without it a shard stops before they do.
         counts: what its metrics count.
     """
@@ -68,6 +70,7 @@ class Host:
     limiter: CallLimiter = field(default_factory=LocalLimiter)
     spend: Callable[[str], SpendLedger] = lambda _run_id: LocalSpend()
     tokens: TokenSlots | None = None
+    refusals: RefusalBook | None = None
     bounds: ShardBounds = field(default_factory=ShardBounds)
     counts: Uncounted = field(default_factory=Uncounted)
 

@@ -93,6 +93,10 @@ class Keys:
         """String: a short lock and its owner."""
         return f"{self.prefix}lock:{name}"
 
+    def refusals(self, scope: str) -> str:
+        """Stream, capped: workers that refuse what was sent."""
+        return f"{self.prefix}{{{scope}}}:refused"
+
     def token_requests(self, scope: str) -> str:
         """Stream, capped: workers that need a credential renewed."""
         return f"{self.prefix}{{{scope}}}:tokens"

@@ -6,7 +6,7 @@ import base64
 import binascii
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from mst.errors import InvariantError, MstError, RefusedError
 from mst.fleet.extras import need
@@ -23,9 +23,18 @@ from mst.model.fleet import (
 from mst.model.keys import segment
 
 RecordT = TypeVar("RecordT", Envelope, Grant)
+RefusalKind = Literal["signer", "allowed", "signature", "queue", "deadline", "place", "version", "form"]
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
 """How far a worker's clock may be off before it refuses a shard by its deadline."""
+
+
+class Refusal(RefusedError):
+    """A message or grant is refused; the kind says which check failed."""
+
+    def __init__(self, kind: RefusalKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 def sign(document: Envelope | Grant, key: SigningKey) -> Signed:
@@ -69,38 +78,40 @@ class Verifier:
             now: this worker's clock; the deadline is given five minutes of tolerance.
 
         Raises:
-            RefusedError: says which check failed.
+            Refusal: says which check failed.
         """
         if len(signed.to_json()) > ENVELOPE_MAX_BYTES:
-            raise RefusedError(f"envelope is over {ENVELOPE_MAX_BYTES} bytes")
+            raise Refusal("form", f"envelope is over {ENVELOPE_MAX_BYTES} bytes")
         entry = self._check(signed, "envelope")
         envelope = _read(Envelope, signed)
         if not allows(entry.evals, envelope.eval_name):
-            raise RefusedError(f"key {entry.key_id} may not ask for eval {envelope.eval_name!r}")
+            raise Refusal("allowed", f"key {entry.key_id} may not ask for eval {envelope.eval_name!r}")
         if not allows(entry.queues, envelope.queue):
-            raise RefusedError(f"key {entry.key_id} may not use queue {envelope.queue!r}")
+            raise Refusal("allowed", f"key {entry.key_id} may not use queue {envelope.queue!r}")
         if envelope.queue not in queues:
-            raise RefusedError(f"envelope was signed for queue {envelope.queue!r}, which this worker does not serve")
+            raise Refusal(
+                "queue", f"envelope was signed for queue {envelope.queue!r}, which this worker does not serve"
+            )
         if now - envelope.deadline > CLOCK_TOLERANCE:
-            raise RefusedError(f"deadline of {envelope.ref} passed at {envelope.deadline.isoformat()}")
+            raise Refusal("deadline", f"deadline of {envelope.ref} passed at {envelope.deadline.isoformat()}")
         return envelope
 
     def grant(self, signed: Signed) -> Grant:
         """The grant's record, once its signature, key and eval are found good.
 
         Raises:
-            RefusedError: says which check failed.
+            Refusal: says which check failed.
         """
         entry = self._check(signed, "grant")
         grant = _read(Grant, signed)
         if not allows(entry.evals, grant.eval_name):
-            raise RefusedError(f"key {entry.key_id} may not grant secrets to eval {grant.eval_name!r}")
+            raise Refusal("allowed", f"key {entry.key_id} may not grant secrets to eval {grant.eval_name!r}")
         return grant
 
     def _check(self, signed: Signed, what: str) -> SignerEntry:
         entry = self._entries.get(signed.key_id)
         if entry is None:
-            raise RefusedError(f"{what} was signed with key {signed.key_id}, which is not a trusted signer here")
+            raise Refusal("signer", f"{what} was signed with key {signed.key_id}, which is not a trusted signer here")
         exceptions = need("cryptography.exceptions")
         ed25519 = need("cryptography.hazmat.primitives.asymmetric.ed25519")
         try:
@@ -108,7 +119,7 @@ class Verifier:
             public.verify(base64.b64decode(signed.signature, validate=True), canonical(signed.payload))
         except (exceptions.InvalidSignature, binascii.Error, ValueError) as error:
             # ValueError covers numbers that have no canonical form.
-            raise RefusedError(f"{what} has a bad signature (key {signed.key_id})") from error
+            raise Refusal("signature", f"{what} has a bad signature (key {signed.key_id})") from error
         return entry
 
 
@@ -128,20 +139,20 @@ def check_places(envelope: Envelope, store_uri: str) -> None:
         store_uri: the store that this worker is configured for; its query is no part of the comparison.
 
     Raises:
-        RefusedError: the bundle or the results lie elsewhere.
+        Refusal: the bundle or the results lie elsewhere.
     """
     root = store_uri.split("?", 1)[0].rstrip("/")
     allowed = f"{root}/{segment(envelope.eval_name)}/dispatches/{envelope.run_id}/{envelope.dispatch}/"
     for what, uri in (("bundle", envelope.bundle_uri), ("results", envelope.results_uri)):
         if not uri.startswith(allowed) or "?" in uri or "#" in uri or ".." in uri.split("/"):
-            raise RefusedError(f"the {what} of {envelope.ref} must lie under {allowed}")
+            raise Refusal("place", f"the {what} of {envelope.ref} must lie under {allowed}")
 
 
 def _read(kind: type[RecordT], signed: Signed) -> RecordT:
     try:
         document = kind.from_json(canonical(signed.payload), kind.KIND)
     except MstError as error:
-        raise RefusedError(str(error)) from error
+        raise Refusal("form", str(error)) from error
     if document.key_id != signed.key_id:
-        raise RefusedError(f"{kind.KIND} names key {document.key_id} but was signed with {signed.key_id}")
+        raise Refusal("signature", f"{kind.KIND} names key {document.key_id} but was signed with {signed.key_id}")
     return document

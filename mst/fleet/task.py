@@ -10,18 +10,19 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
 
 from mst import __version__
-from mst.errors import InfrastructureError, MstError, RefusedError
+from mst.errors import BrokerError, InfrastructureError, MstError
 from mst.fleet.adoption import attempts_in
 from mst.fleet.attempt import Attempt, Ended
 from mst.fleet.host import Host, send_shard
 from mst.fleet.ledger_states import BACKS_OFF
-from mst.fleet.signing import check_places
+from mst.fleet.signing import Refusal, check_places
 from mst.model.fleet import Envelope, Message, Signed
 from mst.process import tracing
 from mst.store.commit import read_shard
@@ -37,15 +38,18 @@ ATTEMPTS_STORED_MAX = 100
 
 def handle(host: Host, raw: Mapping[str, Any]) -> None:
     """Handle one message. Never raises for what a message or a machine does: a task's traceback helps nobody."""
+    message = None
     try:
         message = Message.model_validate(raw)
         envelope = host.verifier.envelope(message.envelope, queues=host.queues, now=datetime.now(UTC))
         check_places(envelope, host.store_uri)
         if envelope.mst != __version__:
-            raise RefusedError(f"the coordinator has mst {envelope.mst}, this worker has {__version__}")
+            raise Refusal("version", f"the coordinator has mst {envelope.mst}, this worker has {__version__}")
     except (MstError, ValueError) as error:
         host.counts.message_refused()
         log.warning("message_refused", worker=host.name, reason=str(error)[:500])
+        if message is not None and isinstance(error, Refusal):
+            _tell(host, message, error)
         return
     bound: dict[str, str | int] = {
         "run_id": envelope.run_id,
@@ -62,6 +66,13 @@ def handle(host: Host, raw: Mapping[str, Any]) -> None:
         except (MstError, OSError) as error:
             # the lease ends by itself, and a janitor sends the shard again
             log.warning("shard_left", reason=str(error)[:500])
+
+
+def _tell(host: Host, message: Message, error: Refusal) -> None:
+    """The coordinator should know at once, not at its deadline."""
+    if host.refusals is not None:
+        with suppress(BrokerError):
+            host.refusals.note(message.envelope, worker=host.name, error=error)
 
 
 def _work(host: Host, envelope: Envelope, signed: Signed) -> None:

@@ -37,6 +37,7 @@ from mst.fleet.machine import NoMachine, open_machine
 from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
+from mst.fleet.refusals import RefusalBook
 from mst.fleet.rotation import FileKey, FileVerifier
 from mst.fleet.spend import FleetSpend
 from mst.fleet.spot import GRACE_S, Keeper, Watch
@@ -186,6 +187,7 @@ def _host(
         limiter=FleetLimiter(connect(broker_url, answer_s=LIMIT_ANSWER_S)),
         spend=lambda run_id: FleetSpend(client, run_id),
         tokens=TokenSlots(client),
+        refusals=RefusalBook(client),
         bounds=options.bounds,
         counts=_counts(options),
     )

@@ -19,7 +19,7 @@ from mst.fleet.app import make_app
 from mst.fleet.broker_check import check_broker
 from mst.fleet.closing import close_dispatch, is_closed
 from mst.fleet.connect import connect, without_password
-from mst.fleet.dispatch import Desk, Sent, dispatch_keys, head_of, send_dispatch, target_of, write_again
+from mst.fleet.dispatch import Desk, Sent, dispatch_keys, envelope_of, head_of, send_dispatch, target_of, write_again
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.embedded_fleet import EmbeddedFleet
 from mst.fleet.follow import Follower, outcome_of
@@ -32,6 +32,7 @@ from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.ledger_states import HELD
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
+from mst.fleet.refusals import RefusalBook, RefusalWatch, payload_digest
 from mst.fleet.renewal import Renewer, credentials
 from mst.fleet.tokens import TokenDesk, TokenSlots
 from mst.model.base import Model
@@ -232,7 +233,7 @@ class CeleryRunner:
         )
 
     def _follow(
-        self, sent: Sent, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel
+        self, sent: Sent, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel, *, sent_before: bool = False
     ) -> Sequence[ShardOutcome]:
         janitor = Janitor(
             owner=f"coordinator-{sent.record.scope}",
@@ -258,6 +259,7 @@ class CeleryRunner:
             cancel=cancel,
             write_again=lambda: write_again(self._desk(), sent.record, shards, self._secrets(shards, events)),
             tend=self._renewing(sent),
+            refused=self._refusals(sent, events, sent_before=sent_before).look,
         )
         janitor.start()
         try:
@@ -270,17 +272,38 @@ class CeleryRunner:
         self._finished.extend(shards)
         return outcomes
 
+    def _refusals(self, sent: Sent, events: ShardEvents, *, sent_before: bool) -> RefusalWatch:
+        """Tells when no worker takes what was sent."""
+        plans = {plan.shard: plan for plan in sent.record.shards}
+
+        def digest_of(shard: int) -> str | None:
+            plan = plans.get(shard)
+            return None if plan is None else payload_digest(envelope_of(self._store, sent.keys, sent.record, plan))
+
+        return RefusalWatch(
+            book=RefusalBook(self._client),
+            scope=sent.head.scope,
+            digest_of=digest_of,
+            workers=lambda: self._presence.workers(sent.head.queue),
+            send_again=lambda shard: self._send_again(sent, shard, 1),
+            say=events.note,
+            queue=sent.head.queue,
+            old=sent_before,
+        )
+
+    def _send_again(self, sent: Sent, shard: int, attempt: int) -> None:
+        ref = sent.head.ref(shard)
+        signed = self._book.envelope(ref)
+        if signed is not None:
+            send_shard(self._send, self._ledger, signed, Envelope.model_validate(signed.payload), attempt)
+
     def _give_back_leases(self, sent: Sent, worker: str) -> None:
         """Send a dead embedded worker's shards again at once, without waiting for their leases to end."""
         for shard, entry in self._book.entries(sent.head):
             if entry.worker != worker or entry.state not in HELD:
                 continue
-            ref = sent.head.ref(shard)
-            if self._ledger.expire(ref, entry.attempt_id, died=True).answer == "queued":
-                signed = self._book.envelope(ref)
-                if signed is not None:
-                    envelope = Envelope.model_validate(signed.payload)
-                    send_shard(self._send, self._ledger, signed, envelope, entry.n + 1)
+            if self._ledger.expire(sent.head.ref(shard), entry.attempt_id, died=True).answer == "queued":
+                self._send_again(sent, shard, entry.n + 1)
 
     def follow(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome] | None:
         """See `Runner.follow`: possible while its broker runs, or when its shards were all finished."""
@@ -294,7 +317,7 @@ class CeleryRunner:
         if record.embedded or record.broker != self._broker:
             return None
         head = head_of(record, object_uri(self._store, keys.folder))
-        return self._follow(Sent(record, head, keys, target_of(record)), shards, events, cancel)
+        return self._follow(Sent(record, head, keys, target_of(record)), shards, events, cancel, sent_before=True)
 
     def _closed(self, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
         manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")

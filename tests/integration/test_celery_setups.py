@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from mst.fleet.connect import without_password
-from mst.fleet.keys import keygen
+from mst.fleet.keys import keygen, load_signing_key
 from mst.testing.commandline import call_mst, until
-from mst.testing.fleet import Bed, fleet
+from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 from mst.testing.quiz_eval import Quiz
 
 pytestmark = pytest.mark.server
@@ -187,15 +187,45 @@ def test_a_corrupt_manifest_is_named_and_another_is_made_when_it_is_taken_away(b
     assert set(bed.quiz.calls().values()) == {1}
 
 
-def test_a_signer_that_workers_do_not_know_is_in_their_logs(bed, tmp_path):
-    bed.ready(1)
-    [worker] = bed.fleet.workers.values()
-    other = keygen(tmp_path / "other", evals=["*"], queues=["*"], now=datetime.now(UTC))
-    options = ["--runner-option", "deadline_h=0.0008"]
-    said = bed.grade(*options, shards=1, env={"MST_SIGNING_KEY_FILE": str(other.signing_key)})
-    assert said.code == 3, said.err
-    assert "not a trusted signer here" in worker.log
+def signed_by(bed, folder):
+    """Settings of a coordinator whose key no worker lists."""
+    other = keygen(folder, evals=["*"], queues=["*"], now=datetime.now(UTC))
+    return other, {"MST_SIGNING_KEY_FILE": str(other.signing_key)}
+
+
+def test_a_signer_that_workers_do_not_know_ends_the_command_and_says_what_to_do(bed, tmp_path):
+    bed.ready(2)
+    other, env = signed_by(bed, tmp_path / "other")
+    said = bed.grade(shards=1, env=env)
+    assert said.code == 5, said.err
+    last = said.error_lines[-1]
+    key_id = load_signing_key(other.signing_key).key_id
+    queue = GRADE_QUEUE
+    assert last.startswith(f"mst: every worker of the queue {queue} refuses this work. worker w")
+    assert f"signed with key {key_id}, which is not a trusted signer here (and 1 more alike)" in last
+    assert "MST_TRUSTED_SIGNERS_FILE" in last
+    assert last.endswith(f"then: mst attach {bed.newest().run_id}")
     assert bed.quiz.lines("calls") == []
+    assert not bed.fleet.is_at_work()
+
+
+def test_what_one_worker_refuses_another_takes(bed, tmp_path):
+    bed.ready(1)
+    other, env = signed_by(bed, tmp_path / "other")
+    bed.fleet.start(env={"MST_TRUSTED_SIGNERS_FILE": str(other.signers)})
+    said = bed.grade(shards=2, env=env)
+    assert said.code in (0, 1), said.err
+    assert set(bed.quiz.calls()) == bed.quiz.keys
+    assert set(bed.quiz.calls().values()) == {1}
+
+
+def test_workers_of_another_store_end_the_command_and_say_so(bed, tmp_path):
+    bed.ready(0)
+    bed.fleet.start(env={"MST_STORE": f"file:{tmp_path / 'elsewhere'}"})
+    said = bed.grade(shards=2)
+    assert said.code == 5, said.err
+    assert "must lie under" in said.error_lines[-1]
+    assert "give workers and coordinator the same MST_STORE" in said.error_lines[-1]
 
 
 def test_the_broker_that_is_recorded_has_no_password(bed):
