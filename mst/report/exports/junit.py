@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from mst.model.results import CaseResult
+from mst.model.results import CaseResult, TrialResult
 from mst.model.run import RunRecord
 from mst.model.summary import SummaryRecord
 from mst.report.exports.formats import Asked
-from mst.report.failures import reasons
+from mst.report.failures import Reason, reasons
 from mst.report.figures import count
 from mst.report.text import clipped, one_line, visible
 from mst.report.view import RunView, outcome, trial_results
@@ -77,12 +77,17 @@ def _add(suite: _Suite, run: RunRecord, case: CaseResult) -> None:
     if state == "passed":
         suite.body.write(f"    {head}/>\n".encode())
         return
-    message = _attribute(_message(case, state))
-    kind = "" if state == "skipped" else f" type={_attribute(_type(case, state))}"
-    text = "" if state == "skipped" else escape(_fit(clipped("\n".join(_told(case)), limit=TEXT_LIMIT)))
-    suite.body.write(
-        f"    {head}>\n      <{state} message={message}{kind}>{text}</{state}>\n    </testcase>\n".encode()
-    )
+    trials = trial_results(case)
+    found = [(trial.trial, reason) for trial in trials for reason in reasons(trial)]
+    first = found[0][1] if found else None
+    message = _attribute(_message(case, trials, state, first))
+    if state == "skipped":
+        outcome_element = f"<skipped message={message}/>"
+    else:
+        kind = _attribute(state if first is None else first.what.replace(" ", "-"))
+        text = escape(_fit(clipped("\n".join(_told(found)), limit=TEXT_LIMIT)))
+        outcome_element = f"<{state} message={message} type={kind}>{text}</{state}>"
+    suite.body.write(f"    {head}>\n      {outcome_element}\n    </testcase>\n".encode())
 
 
 def _write_suite(suite: _Suite, run: RunRecord, summary: SummaryRecord, out: BinaryIO) -> None:
@@ -130,11 +135,9 @@ def _state(case: CaseResult) -> State:
     return "skipped" if outcomes <= {"ungraded"} else "error"
 
 
-def _message(case: CaseResult, state: State) -> str:
-    trials = trial_results(case)
+def _message(case: CaseResult, trials: list[TrialResult], state: State, first: Reason | None) -> str:
     if state == "skipped":
         return "nobody graded it"
-    first = next((reason for trial in trials for reason in reasons(trial)), None)
     said = "no reason is recorded" if first is None else f"{first.title}: {first.text}"
     if state == "failure" and len(trials) > 1:
         passed = sum(trial.passed is True for trial in trials)
@@ -143,19 +146,11 @@ def _message(case: CaseResult, state: State) -> str:
     return said
 
 
-def _type(case: CaseResult, state: State) -> str:
-    """What CI systems group by: the kind of the first reason."""
-    first = next((reason for trial in trial_results(case) for reason in reasons(trial)), None)
-    return state if first is None else first.what.replace(" ", "-")
-
-
-def _told(case: CaseResult) -> Iterator[str]:
-    trials = trial_results(case)
-    lines = [(trial.trial, reason) for trial in trials for reason in reasons(trial)]
-    for number, reason in lines[:MAX_TRIALS_TOLD]:
+def _told(found: list[tuple[int, Reason]]) -> Iterator[str]:
+    for number, reason in found[:MAX_TRIALS_TOLD]:
         yield f"trial {number}: {reason.title}: {one_line(reason.text, limit=600)}"
-    if len(lines) > MAX_TRIALS_TOLD:
-        yield f"and {count(len(lines) - MAX_TRIALS_TOLD, 'more reason')}"
+    if len(found) > MAX_TRIALS_TOLD:
+        yield f"and {count(len(found) - MAX_TRIALS_TOLD, 'more reason')}"
 
 
 def _attribute(text: str) -> str:

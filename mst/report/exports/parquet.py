@@ -12,7 +12,7 @@ from mst.report.exports.formats import Asked
 from mst.report.exports.tables import ALL, Kind, Row, Table
 from mst.report.view import RunView
 
-GROUP_ROWS = 5_000
+GROUP_ROWS = 2_000
 _TYPES: dict[Kind, str] = {"text": "string", "integer": "int64", "number": "float64", "flag": "bool_"}
 
 
