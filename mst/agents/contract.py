@@ -75,6 +75,7 @@ class Agent(ABC):
         KEY: the usual name of the secret that holds its provider's key.
         URL: its provider's.
         PROVIDER: the name of that provider in `rate_limits`.
+        LAST_WORDS: what it must be told besides, so that what it says last is kept.
         NEEDS_MODEL, TAKES_SERVERS: whether a model must be named, and whether it uses MCP servers.
     """
 
@@ -82,6 +83,7 @@ class Agent(ABC):
     KEY: ClassVar[str]
     URL: ClassVar[str]
     PROVIDER: ClassVar[str]
+    LAST_WORDS: ClassVar[str] = ""
     NEEDS_MODEL: ClassVar[bool] = False
     TAKES_SERVERS: ClassVar[bool] = True
 

@@ -11,7 +11,7 @@ import re
 import secrets
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ _MODEL_PATHS = ("/messages", "/responses", "/chat/completions")
 _USED = re.compile(rb'"(input|prompt|output|completion)_tokens"\s*:\s*(\d+)')
 _INPUT = {b"input", b"prompt"}
 _KEPT_BYTES = 200
+_UNREACHED = 502
 
 
 @dataclass(kw_only=True)
@@ -35,16 +36,21 @@ class KeyProxy:
     Attributes:
         upstream: the provider's base URL.
         reached: told the name of a limit when it is reached, once.
+        turn: entered for each call of the model: who waits here for its turn under a rate limit.
         turns, tokens: of answers so far.
+        refused: the status of the last call of the model that the provider did not answer well; None after one that
+            it did, 502 when it could not be reached.
     """
 
     upstream: str
     key: str = field(repr=False)
     limits: TrialLimits
     reached: Callable[[LimitHit], None]
+    turn: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
     token: str = field(default_factory=lambda: f"mst-{secrets.token_hex(16)}", repr=False)
     turns: int = 0
     tokens: int = 0
+    refused: int | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer requests of one connection, one after another, until it closes."""
@@ -74,9 +80,11 @@ class KeyProxy:
             await _refuse(writer, 403, "a limit of this trial is reached")
             return
         try:
-            status = await self._pass_on(method, target, headers, body, writer)
+            async with self.turn() if _is_model_call(target) else nullcontext():
+                status = await self._pass_on(method, target, headers, body, writer)
         except (OSError, TimeoutError, ssl.SSLError):
-            await _refuse(writer, 502, "the provider cannot be reached")
+            self.refused = _UNREACHED
+            await _refuse(writer, _UNREACHED, "the provider cannot be reached")
             return
         self._count(target, status)
 
@@ -91,7 +99,10 @@ class KeyProxy:
         return _is_model_call(target) and limit is not None and self.turns >= limit
 
     def _count(self, target: str, status: int) -> None:
-        if not _is_model_call(target) or status != 200:
+        if not _is_model_call(target):
+            return
+        self.refused = None if status == 200 else status
+        if status != 200:
             return
         self.turns += 1
         if self.limits.tokens is not None and self.tokens >= self.limits.tokens:

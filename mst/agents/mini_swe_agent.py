@@ -24,6 +24,9 @@ class MiniSweAgent(Agent):
     KEY: ClassVar[str] = "OPENAI_API_KEY"
     URL: ClassVar[str] = "https://api.openai.com"
     PROVIDER: ClassVar[str] = "openai"
+    LAST_WORDS: ClassVar[str] = (
+        "Say your answer as the words of the message in which you give the command that ends your work."
+    )
     NEEDS_MODEL: ClassVar[bool] = True
     TAKES_SERVERS: ClassVar[bool] = False
 

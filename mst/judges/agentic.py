@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from mst.errors import GraderError
-from mst.judges.agent import AGENT_HASH, Agent, AgentOptions, task_for_one
+from mst.judges.agent import Agent, AgentOptions, agent_secrets
+from mst.judges.agenttask import AGENT_HASH, task_for_one
+from mst.judges.answers import scored_schema
 from mst.judges.contract import Finding, JudgeContext, Subject
 from mst.judges.options import parse_options
 from mst.judges.prompts import criteria
@@ -25,6 +28,11 @@ class AgenticJudge:
         self._options = parse_options(spec, AgentOptions)
         self._agent = Agent(spec, self._options)
 
+    @classmethod
+    def secrets_of(cls, options: Mapping[str, Any]) -> list[str]:
+        """See `Judge`."""
+        return agent_secrets(options)
+
     async def preflight(self, context: JudgeContext) -> None:
         """See `Agent.preflight`."""
         await self._agent.preflight(context)
@@ -36,8 +44,9 @@ class AgenticJudge:
             GraderError: no usable verdict.
         """
         wanted = len(criteria(subject.case))
-        said = await self._agent.ask([subject], task_for_one(self._options, criteria=wanted), context)
-        verdict = check_answer(said, Verdict)
+        task = task_for_one(self._options.rubric, criteria=wanted)
+        said = await self._agent.ask([subject], task, scored_schema(wanted), context)
+        verdict = said.filled(check_answer(said.value, Verdict))
         if wanted and not verdict.skipped:
             parts = verdict.sub_scores or {}
             numbers = [str(number) for number in range(1, wanted + 1)]

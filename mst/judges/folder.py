@@ -60,13 +60,9 @@ class CallFolder:
             GraderError: the sandbox is not to be had on this machine.
         """
         folders = Folders(workspace=workspace, scratch=self.root)
-        if sandbox is None:
-            yield OpenEnclosure(folders)
-            return
-        faults = sandbox.faults()
-        if faults:
+        if sandbox is not None and (faults := sandbox.faults()):
             raise GraderError("; ".join(faults))
-        inside = sandbox.enter(folders)
+        inside = OpenEnclosure(folders) if sandbox is None else sandbox.enter(folders)
         try:
             yield inside
         finally:

@@ -89,7 +89,13 @@ class Faster(_Measured):
 
 
 def by_passing(baseline: Subject, candidate: Subject) -> Choice | None:
-    """What passing alone decides: pass beats fail, two failures tie; None when both pass, or it is not known."""
+    """What passing alone decides: pass beats fail, two failures tie; None when both pass, or nothing is known of either.
+
+    Where it is known of one side alone, nothing is decided: less of a failure is no better than more of a success.
+    """
+    if (baseline.passed is None) != (candidate.passed is None):
+        unknown = "baseline" if baseline.passed is None else "candidate"
+        return Choice(skipped=True, reasoning=f"it is not known whether the {unknown} passes")
     if baseline.passed is False and candidate.passed is False:
         return Choice(preference="tie", reasoning="neither passes")
     if baseline.passed is not None and candidate.passed is not None and baseline.passed != candidate.passed:

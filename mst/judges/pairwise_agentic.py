@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from mst.errors import GraderError
-from mst.judges.agent import AGENT_HASH, Agent, AgentOptions, task_for_two
+from mst.judges.agent import Agent, AgentOptions, agent_secrets
+from mst.judges.agenttask import AGENT_HASH, task_for_two
+from mst.judges.answers import compared_schema
 from mst.judges.contract import Choice, JudgeContext, Subject
 from mst.judges.options import parse_options
 from mst.judges.pairwise_rubric import Dimensions
@@ -29,6 +32,11 @@ class AgenticPairwise:
         self._options = parse_options(spec, PairwiseAgentOptions)
         self._agent = Agent(spec, self._options)
 
+    @classmethod
+    def secrets_of(cls, options: Mapping[str, Any]) -> list[str]:
+        """See `Judge`."""
+        return agent_secrets(options)
+
     async def preflight(self, context: JudgeContext) -> None:
         """See `Agent.preflight`."""
         await self._agent.preflight(context)
@@ -43,7 +51,10 @@ class AgenticPairwise:
         """
         sides = [candidate, baseline] if candidate_first else [baseline, candidate]
         wanted = self._options.dimensions
-        verdict = check_answer(await self._agent.ask(sides, task_for_two(self._options, wanted), context), PairVerdict)
+        said = await self._agent.ask(
+            sides, task_for_two(self._options.rubric, wanted), compared_schema(list(wanted)), context
+        )
+        verdict = said.filled(check_answer(said.value, PairVerdict))
         absent = [name for name in wanted if name not in (verdict.dimensions or {})]
         if absent and not verdict.skipped:
             raise GraderError(f"the answer does not compare {', '.join(absent)}", "answer")

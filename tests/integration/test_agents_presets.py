@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
 import sys
-import venv
-from pathlib import Path
 
 import pytest
 
@@ -17,15 +14,12 @@ from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
 from mst.testing.agentmodel import INPUT_TOKENS, OUTPUT_TOKENS, ToolUse, Turn, agent_model, steps
+from mst.testing.agents import AGENTS, CACHE, KEYS, MODELS, bash, ending, install_agents, program
 from mst.testing.client import descendants, wait_for_no_more_than
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.timeout(600)]
 
 KEY = "the-real-key-0123456789abcdef"
-NPM = ["@anthropic-ai/claude-code@2.1.197", "@openai/codex@0.171.0"]
-PIP = ["mini-swe-agent==2.4.6"]
-CACHE = Path(os.environ.get("MST_TEST_CACHE") or Path.home() / ".cache" / "mst-tests") / "agents"
-
 SERVER = """
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("menu")
@@ -36,48 +30,9 @@ server.run("stdio")
 """
 
 
-def _install():
-    """Into a cache folder outside the repository, once."""
-    done = CACHE / f"done-{'-'.join(NPM + PIP).replace('/', '_')}"
-    if done.exists():
-        return
-    CACHE.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), *NPM], check=True)
-    venv.create(CACHE / "venv", with_pip=True)
-    subprocess.run([CACHE / "venv/bin/python", "-m", "pip", "install", "--quiet", *PIP], check=True)
-    done.touch()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _agents():
-    try:
-        _install()
-    except (OSError, subprocess.CalledProcessError) as error:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the agents cannot be installed: {error}")
-
-
-def program(name):
-    return str(CACHE / ("venv/bin/mini" if name == "mini-swe-agent" else f"node_modules/.bin/{PROGRAMS[name]}"))
-
-
-PROGRAMS = {"claude-code": "claude", "codex": "codex", "mini-swe-agent": "mini"}
-MODELS = {"claude-code": "claude-sonnet-4-5", "codex": "gpt-5", "mini-swe-agent": "openai/gpt-x"}
-KEYS = {"claude-code": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY", "mini-swe-agent": "OPENAI_API_KEY"}
-AGENTS = sorted(PROGRAMS)
-
-
-def bash(name, command):
-    if name == "claude-code":
-        return ToolUse(name="Bash", arguments={"command": command, "description": "run"})
-    if name == "codex":
-        return ToolUse(name="exec_command", arguments={"cmd": command})
-    return ToolUse(name="bash", arguments={"command": command})
-
-
-def ending(name):
-    if name == "mini-swe-agent":
-        return Turn(text="All done.", tools=[bash(name, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")])
-    return Turn(text="All done.")
+    install_agents()
 
 
 def worker(name):

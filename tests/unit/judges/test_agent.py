@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from mst.errors import ConfigError, GraderError
-from mst.judges.agent import Agent, AgentOptions, last_object, task_for_one, task_for_two
+from mst.judges.agent import Agent, AgentOptions, agent_secrets
+from mst.judges.agenttask import last_object, task_for_one, task_for_two
+from mst.judges.answers import compared_schema, scored_schema
 from mst.judges.rubrics import RUBRICS
 from mst.model.case import GraderSpec
 
@@ -29,7 +32,7 @@ def test_anything_after_it_or_anything_else_is_no_verdict(text):
 
 
 def test_tasks_say_what_lies_there_and_what_to_answer():
-    options = AgentOptions(argv=["x"])
+    options = "correctness"
     assert RUBRICS["correctness"] in task_for_one(options, criteria=0)
     assert '{"reasoning": "what decided", "score": 0 to 1}' in task_for_one(options, criteria=0)
     assert '"sub_scores": {"1"' in task_for_one(options, criteria=2)
@@ -39,12 +42,46 @@ def test_tasks_say_what_lies_there_and_what_to_answer():
 
 
 def test_braces_of_a_rubric_are_left_alone():
-    assert "use {this} and {{that}}" in task_for_one(
-        AgentOptions(argv=["x"], rubric="use {this} and {{that}}"), criteria=0
-    )
+    assert "use {this} and {{that}}" in task_for_one("use {this} and {{that}}", criteria=0)
 
 
 def test_a_sandbox_that_cannot_be_is_refused_by_name():
     options = AgentOptions(argv=["x"], sandbox={"kind": "none", "network": "none"})
     with pytest.raises(ConfigError, match="q: sandbox"):
         Agent(GraderSpec(type="agentic", name="q"), options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "'argv' is missing"),
+        ({"argv": ["x"], "max_turns": 3}, "max_turns: only for runtimes other than 'command'"),
+        ({"runtime": "codex", "argv": ["x"]}, "'argv' is for runtime 'command'"),
+        ({"runtime": "mini-swe-agent"}, "'model' is missing"),
+        ({"runtime": "other"}, "runtime"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, said):
+    with pytest.raises(ValidationError, match=said):
+        AgentOptions(**options)
+
+
+def test_a_known_agent_asks_for_its_providers_key():
+    assert agent_secrets({"argv": ["x"]}) == []
+    assert agent_secrets({"runtime": "claude-code"}) == ["ANTHROPIC_API_KEY"]
+    assert agent_secrets({"runtime": "codex", "api_key": "JUDGE_KEY"}) == ["JUDGE_KEY"]
+
+
+def test_schemas_of_answers_are_strict_all_the_way_down():
+    def objects(value):
+        if isinstance(value, dict):
+            if value.get("type") == "object":
+                yield value
+            for item in value.values():
+                yield from objects(item)
+
+    found = [*objects(scored_schema(2)), *objects(compared_schema(["style"]))]
+    assert len(found) == 7
+    for schema in found:
+        assert schema["required"] == list(schema["properties"])
+        assert schema["additionalProperties"] is False
