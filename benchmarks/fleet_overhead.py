@@ -1,0 +1,249 @@
+"""What the fleet costs, beside what cannot be cheaper, on one embedded fleet in the same minutes.
+
+hand-over   from the last write of a shard's bundle until its first unit starts (signing, queue, lease, bundle, a new
+            shard worker), over a bare Celery task on the same broker that starts the same shard worker and hears its
+            first line.
+unit        CPU of everything (coordinator, broker, workers, shard workers) for one more unit of an eval whose judge is one
+            assertion: graded in a shard, brought to the store, fetched, and assembled.
+slots       a judge over HTTP that waits 100 ms, asked 16 at a time (2 workers, 8 each) and one at a time: the rate over
+            16 times the other.
+
+python benchmarks/fleet_overhead.py [--times 9] [--units 1000] [--verdicts 480]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from celery import Celery
+from measuring import hold, least, mst, say, write_eval
+
+from mst import __version__
+from mst.fleet.app import FleetSettings, celery_settings, make_app
+from mst.fleet.connect import connect
+from mst.fleet.dispatch_book import DispatchBook
+from mst.fleet.embedded_fleet import EmbeddedFleet
+from mst.fleet.queues import queue_name
+from mst.testing.modelserver import Reply, model_server
+
+HAND_OVER = 1.0
+UNIT_MS = 2.0
+SLOTS_SHARE = 0.95
+SLOTS = 16
+WAIT_S = 0.1
+RAW_QUEUE = "raw"
+RAW_DONE = "raw-done"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A warm embedded fleet and where its evals lie."""
+
+    place: Path
+    store: Path
+    fleet: EmbeddedFleet
+
+    def environ(self) -> dict[str, str]:
+        """Of coordinators."""
+        return {**os.environ, **self.fleet.environ()}
+
+    def collect(self, name: str, cases: int) -> Path:
+        """An eval that is collected and not graded; returns its folder."""
+        config = write_eval(self.place / name, cases)
+        subprocess.run(mst("run", config, "--no-grade"), cwd=config.parent, check=True, capture_output=True)
+        return config.parent
+
+    def grade(self, folder: Path, *options: str) -> None:
+        """Grade on the fleet."""
+        grade = [*grading(folder), *options]
+        said = subprocess.run(grade, cwd=folder, env=self.environ(), check=False, capture_output=True, text=True)
+        if said.returncode:
+            raise SystemExit(f"grading ended with {said.returncode}: {said.stderr[-2000:]}")
+
+    def dispatches(self) -> list[Path]:
+        """All dispatches of the store, oldest first."""
+        return sorted(self.store.glob("*/dispatches/*/d1"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def grading(folder: Path) -> list[str | Path]:
+    """The command line that grades the run collected there on the fleet."""
+    run = min((folder / ".mst-results" / "overhead" / "runs").iterdir())
+    return mst("grade", run, "--runner", "celery", "--fail-on", "never")
+
+
+@contextmanager
+def bench(place: Path) -> Iterator[Bench]:
+    """A fleet of two workers, warmed up by one shard each."""
+    store = place / "store"
+    store.mkdir()
+    queue = queue_name("grade", mst_version=__version__)
+    fleet = EmbeddedFleet(store_uri=f"file:{store}", workers=2, queue=queue, logs=place / "logs")
+    try:
+        yield Bench(place, store, fleet)
+    finally:
+        fleet.stop()
+
+
+def hand_over_s(one: Bench, dispatch: Path) -> float:
+    """From the bundle's last write to the first unit's start, which is the first that a shard's attempt tells."""
+    [bundle] = (dispatch / "bundles").iterdir()
+    scope = f"{dispatch.parent.name}.{dispatch.name}.grade"
+    events = DispatchBook(connect(one.fleet.broker.url)).events(scope)
+    started_ms = next(int(event.id.partition("-")[0]) for event in events if event.event == "progress")
+    return started_ms / 1000 - bundle.stat().st_mtime
+
+
+def raw_s(one: Bench, times: int) -> list[float]:
+    """As often a bare task that starts a shard worker, until its answer is here."""
+    client = connect(one.fleet.broker.url)
+    app = make_app(one.fleet.broker.url)
+    worker = subprocess.Popen(
+        [sys.executable, __file__, "raw-worker", one.fleet.broker.url, str(one.place / "raw.log")]
+    )
+    try:
+        found = []
+        for _ in range(times + 1):
+            began = time.time()
+            app.send_task("raw.start", queue=RAW_QUEUE)
+            answers = (client.blpop([RAW_DONE], timeout=2) for _ in range(30))
+            if not any(answers):
+                raise SystemExit("the bare task did not end")
+            found.append(time.time() - began)
+        return found[1:]  # the first one waits for its worker
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+def raw_worker(broker_url: str, log: str) -> int:
+    """A Celery worker with the settings of ours and a task that only starts a shard worker."""
+    app = Celery("raw")
+    app.conf.update(celery_settings(broker_url, FleetSettings()))
+    client = connect(broker_url)
+
+    def start() -> None:
+        argv = mst("grade-shard", "--bundle", Path(log).parent, "--results", Path(log).parent, "--digest", "none")
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert child.stdout is not None
+        assert json.loads(child.stdout.readline())["type"] == "hello"
+        client.rpush(RAW_DONE, "1")
+        child.kill()
+        child.communicate()
+
+    app.task(start, name="raw.start", shared=False)
+    with Path(log).open("w") as stream:
+        os.dup2(stream.fileno(), 2)
+        app.worker_main(["worker", "--pool=threads", "--concurrency=1", f"--queues={RAW_QUEUE}", "--loglevel=WARNING",
+                         "--without-gossip", "--without-mingle"])  # fmt: skip
+    return 0
+
+
+def hand_over(one: Bench, times: int) -> bool:
+    """Hand-overs and bare tasks by turns, so that both meet the same machine."""
+    folder = one.collect("hand-over", 1)
+    one.grade(folder)
+    ours, raw = [], []
+    for _ in range(3):
+        before = len(one.dispatches())
+        for _ in range(times // 3):
+            one.grade(folder)
+        ours += [hand_over_s(one, dispatch) for dispatch in one.dispatches()[before:]]
+        raw += raw_s(one, times // 3)
+    say("hand-over", ours_s=_sorted(ours), raw_s=_sorted(raw))
+    return hold("hand-over of a shard over a bare task that starts one, medians", _median(ours) / _median(raw),
+                HAND_OVER, "times")  # fmt: skip
+
+
+def cpu_of_fleet(one: Bench) -> float:
+    """Seconds of processor that workers, their ended children, and the broker have used."""
+    broker = connect(one.fleet.broker.url).info("server")["process_id"]
+    pids = [*one.fleet.worker_pids(), broker]
+    used = [psutil.Process(pid).cpu_times() for pid in pids]
+    return sum(times.user + times.system + times.children_user + times.children_system for times in used)
+
+
+def unit(one: Bench, units: int, times: int) -> bool:
+    """CPU of everything for one more unit."""
+    costs = {}
+    for count in (1, units):
+        folder = one.collect(f"unit-{count}", count)
+        found = []
+        for _ in range(times):
+            before = cpu_of_fleet(one)
+            coordinator = least(["env", *_assigned(one), *grading(folder)], times=1, cwd=folder).cpu_s
+            found.append((coordinator, cpu_of_fleet(one) - before))
+        costs[count] = min(found, key=sum)
+    (start_here, start_there), (here, there) = costs[1], costs[units]
+    figures = [(here - start_here) / (units - 1) * 1000, (there - start_there) / (units - 1) * 1000]
+    say("unit", units=units, coordinator_ms=round(figures[0], 3), workers_and_broker_ms=round(figures[1], 3))
+    return hold("CPU of one more unit on the fleet", sum(figures), UNIT_MS, "ms")
+
+
+def slots(one: Bench, verdicts: int) -> bool:
+    """Rates with a judge that waits, as its server saw them."""
+    rates = {}
+    with model_server(lambda _call: Reply(value={"score": 1.0, "reasoning": "fine"}, stall_s=WAIT_S)) as server:
+        for at_once in (1, SLOTS):
+            count = verdicts if at_once > 1 else max(20, verdicts // SLOTS)
+            folder = one.place / f"slots-{at_once}"
+            config = write_eval(folder, count)
+            written = json.loads(config.read_text())
+            rubric = {"rubric": "fine?", "model": "m", "base_url": server.openai_url}
+            written |= {"concurrency": max(1, at_once // 2), "judges": [{"name": "slow", "rubric": rubric}]}
+            config.write_text(json.dumps(written))
+            subprocess.run(mst("run", config, "--no-grade"), cwd=folder, check=True, capture_output=True)
+            server.first_at = None
+            one.grade(folder, "--runner-option", f"shards={min(at_once, 2)}")
+            rates[at_once] = (count - at_once) / (server.last_at - server.first_at)
+    say("slots", one_a_second=round(rates[1], 2), sixteen_a_second=round(rates[SLOTS], 2))
+    share = rates[SLOTS] / (SLOTS * rates[1])
+    kept = share >= SLOTS_SHARE
+    print(f"{'ok  ' if kept else 'OVER'}  {SLOTS} slots over {SLOTS} times one: {share:.3g} (at least {SLOTS_SHARE})")
+    return kept
+
+
+def _assigned(one: Bench) -> list[str]:
+    return [f"{name}={value}" for name, value in one.fleet.environ().items()]
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def _sorted(values: Sequence[float]) -> list[float]:
+    return sorted(round(value, 3) for value in values)
+
+
+def main() -> int:
+    """Measure, print, and fail when a limit is passed."""
+    if sys.argv[1:2] == ["raw-worker"]:
+        return raw_worker(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=9)
+    parser.add_argument("--units", type=int, default=1000)
+    parser.add_argument("--verdicts", type=int, default=480)
+    parser.add_argument("--only", choices=["hand-over", "unit", "slots"], help="only this one")
+    asked = parser.parse_args()
+    parts = {
+        "hand-over": lambda one: hand_over(one, asked.times),
+        "unit": lambda one: unit(one, asked.units, 3),
+        "slots": lambda one: slots(one, asked.verdicts),
+    }
+    with tempfile.TemporaryDirectory(prefix="mst-bench-") as name, bench(Path(name)) as one:
+        kept = [part(one) for key, part in parts.items() if asked.only in (None, key)]
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
