@@ -14,7 +14,11 @@ if touch /usr/lib/mst/x 2> /dev/null; then fail "its own program can be changed"
 [ -z "$(find / -xdev -perm /6000 -type f 2> /dev/null)" ] || fail "a program raises rights"
 command -v pip > /dev/null && fail "pip is still there"
 case "${1:-base}" in
-  agents) for name in node bwrap git; do command -v "$name" > /dev/null || fail "$name is missing"; done ;;
+  agents)
+    for name in node bwrap git rg; do command -v "$name" > /dev/null || fail "$name is missing"; done
+    export HOME=/tmp
+    for name in claude codex; do "$name" --version > /dev/null || fail "$name does not start"; done
+    mini --help > /dev/null || fail "mini does not start" ;;
   judges) python -c 'import pydantic_ai' || fail "the model library is missing" ;;
 esac
 echo "smoke: good ($(mst --version), $(python --version))"

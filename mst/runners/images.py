@@ -29,13 +29,15 @@ from mst.errors import RefusedError, RunnerError, UsageError
 from mst.fleet.extras import need
 from mst.runners.image_scan import scan_image
 
-Kind = Literal["base", "judges", "agents"]
+Kind = Literal["base", "judges", "agents", "proxy"]
 EXTRAS: dict[str, tuple[str, ...]] = {
     "base": ("fleet", "s3", "gcs", "aws", "metrics"),
     "judges": ("fleet", "s3", "gcs", "aws", "metrics", "judges"),
 }
 BUILD_S = 1800.0
 ROUNDS_MAX = 5
+PARTS = "/usr/share/mst/sbom.cdx.json"
+"""Where an image has its list of parts."""
 _MARKERS = """
 import json, os, platform, sys
 print(json.dumps({
@@ -137,18 +139,23 @@ def build_image(order: ImageOrder, docker: Docker) -> BuiltImage:
     environment = _environment_of(order.base, docker)
     with tempfile.TemporaryDirectory(prefix="mst-image-") as scratch:
         context = Path(scratch)
-        parts = _fill(order, context, docker, environment)
-        image = _build(order, context, docker)
+        _fill(order, context, environment)
+        bare = _build(order, context, docker)
+        parts = _parts_of(bare, context, docker)
+        image = _list_parts(bare, order, parts, context / "parts", docker)
         try:
             _scan(order, image, context, docker)
         except RefusedError:
             docker.run("image", "rm", "--force", image)
             raise
+    own = order.recipes / order.kind / "smoke.sh"
     smoke = docker.run(
         *("run", "--rm", "--interactive", "--network", "none", "--entrypoint", "sh", image, "-s", order.kind),
-        stdin=(order.recipes / "smoke.sh").read_text(encoding="utf-8"),
+        stdin=(own if own.is_file() else order.recipes / "smoke.sh").read_text(encoding="utf-8"),
     )
-    return BuiltImage(digest=image, size_bytes=int(docker.inspect(image)["Size"]), parts=parts, smoke=smoke)
+    return BuiltImage(
+        digest=image, size_bytes=int(docker.inspect(image)["Size"]), parts=len(parts["components"]), smoke=smoke
+    )
 
 
 def recipes_folder() -> Path:
@@ -179,20 +186,33 @@ def _environment_of(base: str, docker: Docker) -> dict[str, str]:
     return environment
 
 
-def _fill(order: ImageOrder, context: Path, docker: Docker, environment: Mapping[str, str]) -> int:
+def _fill(order: ImageOrder, context: Path, environment: Mapping[str, str]) -> None:
     recipe = order.recipes / ("base" if order.kind == "judges" else order.kind)
-    for name in ("Dockerfile", "package.json", "package-lock.json"):
+    for name in ("Dockerfile", "package.json", "package-lock.json", "requirements.txt"):
         if (recipe / name).is_file():
             shutil.copyfile(recipe / name, context / name)
-    if order.kind != "agents":
+    if order.kind in EXTRAS:
         fetch_wheels(EXTRAS[order.kind], order.plugins, context / "wheels", environment)
-    system = docker.run(
-        *("run", "--rm", "--network", "none", "--user", "0", "--entrypoint", "sh", order.base),
-        *("-c", "dpkg-query --show --showformat '${Package} ${Version}\\n' 2> /dev/null || true"),
-    )
-    parts = parts_list(context / "wheels", system)
+
+
+def _parts_of(image: str, context: Path, docker: Docker) -> dict[str, Any]:
+    """What is in a built image: what its base lists, the system's packages that are there now, and what was added."""
+    looking = ("run", "--rm", "--network", "none", "--user", "0", "--entrypoint", "sh", image, "-c")
+    system = docker.run(*looking, "dpkg-query --show --showformat '${Package} ${Version}\\n' 2> /dev/null || true")
+    listed = docker.run(*looking, f"cat {PARTS} 2> /dev/null || true")
+    before = json.loads(listed)["components"] if listed else []
+    added = [*wheel_parts(context / "wheels"), *node_parts(context), *pinned_parts(context)]
+    return parts_list([*(one for one in before if "deb" not in one["purl"].split("/")[0]), *added], system)
+
+
+def _list_parts(image: str, order: ImageOrder, parts: Mapping[str, Any], context: Path, docker: Docker) -> str:
+    """The image with its list of parts in it; only now is it known what was installed."""
+    context.mkdir()
     (context / "sbom.cdx.json").write_text(json.dumps(parts, indent=1), encoding="utf-8")
-    return len(parts["components"])
+    (context / "Dockerfile").write_text(f"FROM {image}\nCOPY sbom.cdx.json {PARTS}\n", encoding="utf-8")
+    tags = ["--tag", order.tag] if order.tag is not None else []
+    docker.run("build", "--network", "none", "--iidfile", str(context / "id"), *tags, str(context), wait_s=BUILD_S)
+    return (context / "id").read_text(encoding="utf-8").strip()
 
 
 def fetch_wheels(extras: Sequence[str], plugins: Sequence[str], into: Path, environment: Mapping[str, str]) -> None:
@@ -259,22 +279,45 @@ def _pip(*arguments: str) -> None:
         raise UsageError(f"packages of the image: {' / '.join(why[:4])[:600]}")
 
 
-def parts_list(wheels: Path, system_packages: str) -> dict[str, Any]:
-    """The list of parts (CycloneDX 1.5): Python's by wheel with its digest, the system's by name and version."""
-    components: list[dict[str, Any]] = []
+def wheel_parts(wheels: Path) -> list[dict[str, Any]]:
+    """Python packages of a folder, by wheel with its digest."""
+    found: list[dict[str, Any]] = []
     for wheel in sorted(wheels.glob("*.whl")) if wheels.is_dir() else []:
         name, version = wheel.name.split("-")[:2]
-        name = name.replace("_", "-").lower()
         sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        components.append(
-            {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}",
-             "hashes": [{"alg": "SHA-256", "content": sha256}]}
-        )  # fmt: skip
+        part = _part("pypi", name.replace("_", "-").lower(), version)
+        found.append({**part, "hashes": [{"alg": "SHA-256", "content": sha256}]})
+    return found
+
+
+def node_parts(context: Path) -> list[dict[str, Any]]:
+    """Packages of a folder's `package-lock.json` that its recipe installs: those for Linux."""
+    lock = context / "package-lock.json"
+    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"] if lock.is_file() else {}
+    return [
+        _part("npm", place.rpartition("node_modules/")[2], str(package["version"]))
+        for place, package in sorted(packages.items())
+        if place and "linux" in package.get("os", ["linux"]) and "glibc" in package.get("libc", ["glibc"])
+    ]
+
+
+def pinned_parts(context: Path) -> list[dict[str, Any]]:
+    """Packages of a folder's `requirements.txt`."""
+    pins = context / "requirements.txt"
+    text = pins.read_text(encoding="utf-8") if pins.is_file() else ""
+    return [_part("pypi", *found) for found in re.findall(r"^([\w.-]+)==([\w.!+-]+)", text, re.MULTILINE)]
+
+
+def _part(kind: str, name: str, version: str) -> dict[str, Any]:
+    return {"type": "library", "name": name, "version": version, "purl": f"pkg:{kind}/{name}@{version}"}
+
+
+def parts_list(added: Sequence[Mapping[str, Any]], system_packages: str) -> dict[str, Any]:
+    """The list of parts (CycloneDX 1.5): what was added, and the system's packages by name and version."""
+    components: list[Mapping[str, Any]] = list(added)
     for line in system_packages.splitlines():
         name, _, version = line.partition(" ")
-        components.append(
-            {"type": "library", "name": name, "version": version, "purl": f"pkg:deb/debian/{name}@{version}"}
-        )
+        components.append(_part("deb/debian", name, version))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return {
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
@@ -293,12 +336,10 @@ def _build(order: ImageOrder, context: Path, docker: Docker) -> str:
         "org.opencontainers.image.base.name": order.base,
     }
     given = [part for name, value in labels.items() for part in ("--label", f"{name}={value}")]
-    tags = ["--tag", order.tag] if order.tag is not None else []
-    network = "default" if order.kind == "agents" else "none"
+    network = "none" if order.kind in EXTRAS else "default"
     docker.run(
         *("build", "--network", network, "--build-arg", f"BASE={order.base}", "--iidfile", str(context / "id")),
         *given,
-        *tags,
         str(context),
         wait_s=BUILD_S,
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mst.errors import InfrastructureError
+from mst.process.owner import lives, owner
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -152,11 +151,6 @@ def said_by(image: str, argv: Sequence[str]) -> str | None:
     return bytes(said).decode(errors="replace")
 
 
-def owner() -> str:
-    """This process, in a way that no other one has: its number, when it started, and where that number means it."""
-    return f"{os.getpid()}-{_started(os.getpid())}-{_space()}"
-
-
 def reap() -> list[str]:
     """Remove containers of processes that are gone, but those that are kept; their names, sorted. Idempotent."""
     from docker.errors import DockerException  # noqa: PLC0415 - an extra
@@ -164,42 +158,8 @@ def reap() -> list[str]:
     gone = []
     for container in engine().containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
         name = str(container.name)
-        if not name.endswith(KEPT) and not _lives(container.labels.get(LABEL, "")):
+        if not name.endswith(KEPT) and not lives(container.labels.get(LABEL, "")):
             with contextlib.suppress(DockerException):
                 container.remove(force=True, v=True)
                 gone.append(name)
     return sorted(gone)
-
-
-def _lives(label: str) -> bool:
-    """Whether an owner still runs. What is not ours, or of a process that can't be seen from here, is left alone."""
-    number, _, rest = label.partition("-")
-    started, _, space = rest.partition("-")
-    if not number.isdigit() or space != _space():
-        return True
-    return _started(int(number)) == started
-
-
-def _space() -> str:
-    """The namespace of process numbers: an engine may be shared by several."""
-    try:
-        return str(Path("/proc/self/ns/pid").stat().st_ino)
-    except OSError:
-        return "0"
-
-
-def _started(pid: int) -> str | None:
-    """When a process started, in the kernel's ticks; `0` where that can't be known, None when there is none."""
-    if not Path("/proc/self/stat").exists():
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return None
-        except PermissionError:
-            pass
-        return "0"
-    try:
-        # The name, which may hold anything, ends at the last bracket; the start is the 22nd field.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return None

@@ -22,6 +22,7 @@ from mst.model.keys import TrialKey
 from mst.model.run import RunRecord
 from mst.model.shard import Unit, unit_name
 from mst.model.trial import TrialRecord
+from mst.process.scratch import scratch_folder
 from mst.runs.attempts import write_trial
 from mst.runs.folder import RunFolder
 from mst.shards.bundle import BundleInput
@@ -83,7 +84,7 @@ def collect_here(request: CollectRequest, cancel: Cancel) -> None:
         request.on_trial(collected.record)
 
     # not below the run folder: a program under test would find the user's repository from its workspace
-    with tempfile.TemporaryDirectory(prefix="mst-collect-") as scratch:
+    with scratch_folder("collect") as scratch:
         asyncio.run(
             collect(
                 request.plan,
@@ -92,7 +93,7 @@ def collect_here(request: CollectRequest, cancel: Cancel) -> None:
                 run_id=request.run.run_id,
                 files=request.files,
                 secrets=request.secrets,
-                scratch_root=Path(scratch),
+                scratch_root=scratch,
                 sink=sink,
                 cancel=cancel,
                 fail_fast=request.fail_fast,

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mst.errors import RunnerError
 from mst.model.shard import LINE_MAX_BYTES
-from mst.sandboxes.containers import KEPT, LABEL, engine, owner
+from mst.process.owner import owner
+from mst.sandboxes.containers import KEPT, LABEL, engine
 from mst.shards.process_channel import FILE_MAX_BYTES, STDERR_TAIL_BYTES
 from mst.shards.units import ARTIFACTS, UNITS
 

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from mst.config.registry import plugin_versions
 from mst.errors import MstError, UsageError
@@ -18,6 +16,7 @@ from mst.model.run import Grading, GradingRunner, RunRecord
 from mst.model.shard import Unit
 from mst.model.summary import SummaryRecord
 from mst.process.redact import Redactor
+from mst.process.scratch import scratch_folder
 from mst.runs.assemble import assemble
 from mst.runs.authors import drop, given_by, note_authors, settled
 from mst.runs.earlier import EarlierGradings, adopt, refuse_changed
@@ -304,12 +303,12 @@ def _grade_here(
     earlier: EarlierGradings | None,
 ) -> Graded:
     assert run.grading is not None
-    with TemporaryDirectory(prefix="mst-grade-") as scratch:
+    with scratch_folder("grade") as scratch:
         live = Live(
             request.plan,
             files=request.inputs.files,
             secrets=request.secrets,
-            scratch=Path(scratch),
+            scratch=scratch,
             redactor=Redactor(request.secrets.values()),
             earlier=lookup(request, earlier) if earlier is not None else lambda _key: None,
         )

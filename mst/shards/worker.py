@@ -12,7 +12,6 @@ import platform
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +38,7 @@ from mst.model.shard import (
 from mst.process import tracing
 from mst.process.group import MARK, marked
 from mst.process.redact import Redactor
+from mst.process.scratch import scratch_folder
 from mst.shards.asking import Asking
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job, Tally
@@ -68,8 +68,8 @@ def run_worker(work: Work, bundle: Path, results: Path, *, digest: str, attempt:
         _check(found, work)
     except MstError as error:
         return _give_up(wire, error, Redactor([]))
-    with tempfile.TemporaryDirectory(prefix="mst-shard-") as scratch:
-        session = _Session(wire, found, results, Path(scratch), digest=digest, attempt=attempt)
+    with scratch_folder("shard") as scratch:
+        session = _Session(wire, found, results, scratch, digest=digest, attempt=attempt)
         return asyncio.run(session.run(work))
 
 

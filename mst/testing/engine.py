@@ -238,6 +238,7 @@ def _archive() -> Path:
 
 def own_containers(*, running: bool = False) -> list[Any]:
     """Containers that this process made, as other test processes use the same engine."""
-    from mst.sandboxes.containers import LABEL, engine, owner  # noqa: PLC0415 - an extra
+    from mst.process.owner import owner  # noqa: PLC0415 - beside what follows
+    from mst.sandboxes.containers import LABEL, engine  # noqa: PLC0415 - an extra
 
     return list(engine().containers.list(all=not running, filters={"label": f"{LABEL}={owner()}"}, ignore_removed=True))

@@ -6,6 +6,7 @@ import secrets
 
 import pytest
 
+from mst.process.owner import owner
 from mst.sandboxes import containers, egress
 from mst.sandboxes.docker import DockerSandbox
 from mst.sandboxes.options import SandboxOptions
@@ -257,9 +258,9 @@ def test_a_program_that_the_image_lacks_is_named_before_any_trial():
 
 def test_what_a_dead_process_left_is_reaped_and_the_rest_is_not():
     engine = containers.engine()
-    number, started, space = containers.owner().split("-")
+    number, started, space = owner().split("-")
     labels = {
-        "mine": containers.owner(),
+        "mine": owner(),
         "another": "1-0-1",
         "not ours": "somebody",
         "dead": f"999999-1-{space}",
