@@ -20,7 +20,7 @@ from mst.report.console import INDENT, say
 from mst.report.failures import Reason, reasons
 from mst.report.figures import count
 from mst.report.nextsteps import Naming, Step, owed, steps
-from mst.report.text import case_label, names, one_line, variant_label
+from mst.report.text import case_label, names, one_line, variant_label, visible
 from mst.report.view import RunView, outcome, trial_results
 
 MAX_CAUSES = 500
@@ -125,7 +125,7 @@ def render_diagnosis(found: Diagnosis, console: Console, *, limit: int) -> None:
         for step in cause.steps:
             say(console, Text(f"- {step.say}" + (":" if step.command else "")), indent=INDENT)
             if step.command:
-                console.print(Text(f"{' ' * (INDENT + 2)}{step.command}", "cyan"), soft_wrap=True)
+                console.print(Text(f"{' ' * (INDENT + 2)}{visible(step.command)}", "cyan"), soft_wrap=True)
     if len(found.causes) > limit:
         console.print()
         say(

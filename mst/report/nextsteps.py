@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 from mst.report.failures import Reason
 
+MAX_TYPED = 3
+MAX_TYPED_CHARS = 80
+"""Cases in a command, and how long their IDs may be: it is there to be copied."""
+
 
 @dataclass(frozen=True, slots=True)
 class Naming:
@@ -86,7 +90,7 @@ def steps(reason: Reason, naming: Naming, *, cases: Sequence[str], suspect: str 
         return [
             Step(
                 "no grader with a say looked at these trials: give the eval an assertion, check or judge that does",
-                naming.command("validate", naming.config),
+                shlex.join(["mst", "validate", naming.config]),
             )
         ]
     return _failed(reason, naming, cases, suspect)
@@ -131,8 +135,10 @@ def _failed(reason: Reason, naming: Naming, cases: Sequence[str], suspect: str |
     if reason.what == "program":
         found.append(Step("the program's own error: see what it printed in the report's transcript"))
     found.append(Step("see what was answered, and why it failed", naming.command("open", naming.run)))
-    picked = [word for case in cases[:3] for word in ("--case", case)]
-    found.append(Step("after a change, try these cases alone", naming.command("run", naming.config, *picked)))
+    typed = [case for case in cases if case.isprintable() and len(case) <= MAX_TYPED_CHARS][:MAX_TYPED]
+    if typed:
+        picked = [word for case in typed for word in ("--case", case)]
+        found.append(Step("after a change, try these cases alone", naming.command("run", naming.config, *picked)))
     return found
 
 

@@ -1,6 +1,9 @@
+import pytest
+
+from mst.model.numbers import Rate
 from mst.model.run import Selection
 from mst.model.summary import Counts
-from mst.report.words import claim, counts_line, evidence, pairwise_line, warnings
+from mst.report.words import claim, counts_line, evidence, interval_note, pairwise_line, warnings
 
 
 def verdict_on(made, candidate):
@@ -67,3 +70,21 @@ def test_a_failed_phase_and_a_collected_only_run_are_warned_about(alone):
     said = warnings(run, alone.summary.model_copy(update={"graded": False}))
     assert said[0].startswith("The grade phase failed")
     assert said[1].startswith("This run was collected only")
+
+
+@pytest.mark.parametrize(
+    ("word", "lower", "upper", "says"),
+    [
+        ("no difference shown", 0.003, 1.0, "leaves out 0"),
+        ("no difference shown", -0.5, -0.1, "leaves out 0"),
+        ("no difference shown", -0.1, 0.5, None),
+        ("cannot tell", 0.1, 0.5, None),
+        ("better", -0.01, 0.5, "includes 0"),
+        ("better", 0.01, 0.5, None),
+        ("worse", -0.5, 0.01, "includes 0"),
+    ],
+)
+def test_an_interval_that_seems_to_disagree_with_its_verdict_is_explained(four, word, lower, upper, says):
+    verdict = four.summary.verdicts[0].model_copy(update={"verdict": word, "interval": Rate(lower=lower, upper=upper)})
+    note = interval_note(verdict)
+    assert (note is None) if says is None else (says in note and "exact test" in note)
