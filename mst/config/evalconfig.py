@@ -121,6 +121,7 @@ class SandboxWritten(Written):
     image: str | None = None
     network: Literal["none", "allowlist", "open"] | None = None
     allow: list[str] | None = None
+    proxy: str | None = None
     memory: str | int | None = None
     cpus: Annotated[float, Field(gt=0)] | None = None
     pids: Positive | None = None
