@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import structlog
+
 from mst import __version__
 from mst.errors import (
     BrokerError,
@@ -52,6 +54,8 @@ from mst.shards.turns import Turns
 from mst.store.commit import commit_shard
 from mst.store.layout import ShardKeys
 from mst.store.uri import key_of
+
+log = structlog.get_logger(__name__)
 
 EXPIRED = "a credential expires, and no coordinator has renewed it"
 How = Literal["committed", "lost", "failed", "cancelled", "given_back"]
@@ -102,6 +106,7 @@ class Attempt:
         self._fresh: list[Mapping[str, str]] = []
         self._began: dict[UnitKey, float] = {}
         self._kept = KeptUnits(host.scratch)
+        self._is_held = False
         self._started_at = datetime.now(UTC)
 
     def run(self) -> Ended:
@@ -281,12 +286,20 @@ class Attempt:
             tokens=lambda names: {name: values[name] for name in names if name in values},
             started=lambda key: self._begin(delivery, key),
             hello=self._greet,
+            hold=lambda: self._holds(delivery),
             overuse=watch.found,
         )
         try:
             return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
         finally:
             channel.close()
+
+    def _holds(self, delivery: Delivery) -> bool:
+        """Whether no unit should start now, since the store is behind. Said once in the log when that changes."""
+        if delivery.is_behind != self._is_held:
+            self._is_held = not self._is_held
+            log.warning("shard_held" if self._is_held else "shard_goes_on", attempt=self._id)
+        return self._is_held
 
     def _confine(self, group: Group | None, pid: int) -> None:
         if group is not None:

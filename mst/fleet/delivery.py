@@ -68,6 +68,11 @@ class Delivery:
         return self._sink.error
 
     @property
+    def is_behind(self) -> bool:
+        """See `UnitSink.is_behind`."""
+        return self._sink.is_behind
+
+    @property
     def files(self) -> Sequence[ManifestFile]:
         """Manifest entries of the durable files that are objects of their own."""
         return list(self._sink.files.values())

@@ -297,7 +297,8 @@ class Limits(Model):
     """New limits for the worker."""
 
     type: Literal["limits"] = "limits"
-    concurrency: int | None = None
+    hold: bool
+    """Start no unit while it is true: too many finished ones wait to be stored. Those in flight go on."""
 
 
 class Cancel(Model):

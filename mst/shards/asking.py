@@ -28,6 +28,9 @@ class Asking:
         self._numbers = itertools.count(1)
         self._calls: dict[int, asyncio.Future[None]] = {}
         self._units: dict[UnitKey, asyncio.Future[bool]] = {}
+        self._unheld = asyncio.Event()
+        self._unheld.set()
+        self._is_ending = False
 
     def granted(self, message: Granted) -> None:
         """The supervisor's answer. One that nobody waits for any more is passed over."""
@@ -40,8 +43,23 @@ class Asking:
             if unit is not None and not unit.done():
                 unit.set_result(message.refused is None)
 
+    def hold(self, held: bool) -> None:
+        """Let no unit start while it is held."""
+        if held:
+            self._unheld.clear()
+        else:
+            self._unheld.set()
+
+    def end(self) -> None:
+        """Let no unit start any more: those that were held need not wait to hear so."""
+        self._is_ending = True
+        self._unheld.set()
+
     async def may_start(self, key: UnitKey) -> bool:
-        """Whether the run's budget has room for a unit. Waits for the answer."""
+        """Whether a unit may start: not after the end, nor without room in the run's budget. Waits for the answer."""
+        await self._unheld.wait()
+        if self._is_ending:
+            return False
         if not self._has_budget:
             return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -62,6 +62,7 @@ class Handlers:
         fetch: finds a file that the worker asked for by digest.
         turns: limits and budget; without it everything starts at once.
         fresh: renewed values of secrets to hand on, once; None while there are none. Asked all the time.
+        hold: whether no further unit should start for now. Asked all the time.
         overuse: which bound of this machine the shard has passed, and in words. Asked all the time; ends the attempt.
     """
 
@@ -72,6 +73,7 @@ class Handlers:
     fetch: Callable[[str], Path] | None = None
     turns: Turns | None = None
     fresh: Callable[[], Mapping[str, str] | None] = lambda: None
+    hold: Callable[[], bool] = lambda: False
     overuse: Callable[[], tuple[LossReason, str] | None] = lambda: None
 
 
@@ -130,6 +132,7 @@ class _Session:
         self._over = False
         self._redactor = Redactor([])
         self._given: set[str] = set()
+        self._holds = False
         self._hello: wire.Hello | None = None
         self._done: wire.Done | None = None
         self._in_flight: dict[UnitKey, None] = {}
@@ -173,6 +176,9 @@ class _Session:
         self._pass_cancel_on()
         if (over := self._handlers.overuse()) is not None:
             raise _Ended(*over)
+        if self._handlers.hold() != self._holds:
+            self._holds = not self._holds
+            self._process.send(_line(wire.Limits(hold=self._holds)))
         if (values := self._handlers.fresh()) is not None:
             self._hand_out_again(values)
         try:

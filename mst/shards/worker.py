@@ -241,11 +241,14 @@ class _Session:
                 self._stop(message.grace_s)
             case Granted():
                 self._asking.granted(message)
-            case Limits() | _:
+            case Limits():
+                self._asking.hold(message.hold)
+            case _:
                 return
 
     def _stop(self, grace_s: float | None) -> None:
         self._cancel.set()
+        self._asking.end()
         if grace_s is not None:
             self._loop.call_later(grace_s, self._main.cancel)
 

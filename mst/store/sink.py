@@ -142,6 +142,12 @@ class UnitSink:
             self._waiting_bytes += size
             self._change.notify_all()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether half of what may wait does, so that no further unit should start."""
+        with self._change:
+            return self._has_enough(part=2)
+
     def drain(self) -> None:
         """Send what waits without further delay and wait for it, or for a failure. Safe to call twice."""
         with self._change:
@@ -157,12 +163,12 @@ class UnitSink:
             self._waiting_bytes = 0
             self._change.notify_all()
 
-    def _has_enough(self) -> bool:
-        """With the lock held."""
-        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES:
+    def _has_enough(self, *, part: int = 1) -> bool:
+        """Whether as much waits as may, or that part of it. With the lock held."""
+        if len(self._waiting) >= WAITING_MAX // part or self._waiting_bytes >= WAITING_BYTES // part:
             return True
         is_away = time.monotonic() - self._moved_at > STALLED_S
-        return is_away and len(self._waiting) + self._sending >= AWAY_MAX
+        return is_away and len(self._waiting) + self._sending >= AWAY_MAX // part
 
     def _work(self) -> None:
         while (batch := self._next()) is not None:

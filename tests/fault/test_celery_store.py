@@ -78,6 +78,25 @@ def test_units_wait_for_a_store_that_is_away(bed, here, line):
     assert worker.log.count("shard_granted") == 1
 
 
+def test_no_unit_starts_while_many_wait_for_a_store_that_is_away(bed, line, tmp_path):
+    many = Bed(bed.fleet, tmp_path / "quiz", cases=40)
+    many.ready(0)
+    worker = start(bed, line)
+    line.plan = lambda method, path: "503" if method == "PUT" and "/attempts/" in path else None
+    many.quiz.ask("slow")
+    running = many.start(shards=1)
+    until(lambda: "shard_held" in worker.log, "the shard is held", within_s=240)
+    asked = len(many.quiz.lines("calls"))
+    assert asked < len(many.quiz.keys)
+    many.quiz.let_go("slow")
+    line.never()
+    said = ended(running)
+    assert said.code in (0, 1), said.err
+    assert "shard_goes_on" in worker.log
+    assert set(many.quiz.calls().values()) == {1}
+    assert set(many.quiz.calls()) == many.quiz.keys
+
+
 def test_a_shard_is_given_back_when_its_store_stays_away_and_finished_later(bed, here, line):
     worker, running = begin_held(bed, line, "--store-patience", "0.5")
     line.plan = lambda method, path: "503" if method == "PUT" else None

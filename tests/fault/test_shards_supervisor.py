@@ -53,12 +53,15 @@ class Place:
             secrets=["TOKEN"],
         )
 
-    def supervise(self, script, *, cancel=None, silence_s=20.0, started=lambda _key: None, values=None):
+    def supervise(
+        self, script, *, cancel=None, silence_s=20.0, started=lambda _key: None, values=None, **handlers_more
+    ):
         channel = ProcessChannel(self.home / "worker", environment=write_worker(self.home, script))
         handlers = Handlers(
             unit=lambda done, paths: self.told.append((done, paths)),
             tokens=lambda names: {name: (values or {}).get(name, "") for name in names},
             started=started,
+            **handlers_more,
         )
         try:
             return supervise(self.spec, channel, handlers, cancel or Cancel(), silence_s=silence_s)
@@ -80,6 +83,27 @@ def test_a_sound_worker_is_ok_and_its_file_is_back_before_it_is_told_of(place):
     assert done.key == KEY
     assert paths == [place.results / "units" / "one.json"]
     assert paths[0].read_text() == "{}"
+
+
+def test_a_worker_is_told_once_to_hold_and_once_to_go_on(place):
+    answers = iter([False, True, True, True, False])
+    script = "got = [json.loads(sys.stdin.readline()) for _ in range(2)]; print('[got]', got, file=sys.stderr); "
+    script += "say(type='done') if [one['hold'] for one in got] == [True, False] else sys.exit(9)"
+    outcome = place.supervise(PRELUDE + script, hold=lambda: next(answers, False))
+    assert outcome.ok, outcome.detail
+
+
+@pytest.mark.parametrize("reason", ["disk", "time"])
+def test_a_shard_that_passes_a_bound_is_ended_and_what_it_had_finished_stays(place, reason):
+    late = []
+
+    def overuse():
+        return (reason, "too much") if late else None
+
+    script = PRELUDE + "started(); unit(); started(TWIN); time.sleep(600)"
+    outcome = place.supervise(script, started=lambda key: late.append(key) if key == TWIN else None, overuse=overuse)
+    assert (outcome.reason, outcome.detail, outcome.finished) == (reason, "too much", 1)
+    assert outcome.in_flight == (TWIN,)
 
 
 def test_stray_lines_are_skipped(place):

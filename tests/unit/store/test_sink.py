@@ -316,8 +316,32 @@ def test_little_is_taken_while_the_store_is_away(watched, tmp_path, monkeypatch)
 
         thread = threading.Thread(target=take_more, daemon=True)
         thread.start()
+        wait_for(lambda: len(taken) >= AWAY_MAX // 2)
+        assert sink.is_behind
         wait_for(lambda: len(taken) == AWAY_MAX - 1)
         assert stored == []
         watched.gate.set()
         thread.join(30)
+        assert not sink.is_behind
     assert sorted(map(int, stored)) == list(range(200))
+
+
+def test_few_bytes_are_taken_from_a_store_that_does_not_answer(watched, tmp_path, monkeypatch):
+    monkeypatch.setattr("mst.store.sink.WAITING_BYTES", 100_000)
+    watched.gate.clear()
+    waited, stored = [], []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=0) as sink:
+
+        def take_all():
+            for number in range(100):
+                sink.take(unit(tmp_path, number, size=20_000))
+                waited.append(sink._waiting_bytes)
+
+        thread = threading.Thread(target=take_all, daemon=True)
+        thread.start()
+        wait_for(lambda: sink.is_behind)
+        assert len(waited) < 100
+        watched.gate.set()
+        thread.join(30)
+    assert sorted(map(int, stored)) == list(range(100))
+    assert max(waited) <= 120_000
