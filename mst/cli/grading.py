@@ -24,6 +24,7 @@ from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
 from mst.errors import GraderError, SecretMissing, UsageError
 from mst.model.shard import Work
+from mst.process.scratch import scratch_prefix
 from mst.runs.authors import read_distrusted
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, grade_inputs
@@ -68,7 +69,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
         refuse_alone(options)
     if asked.mode == "attach":
         recall_dispatches(folder, options)
-    with tempfile.TemporaryDirectory(prefix="mst-inputs-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("inputs")) as scratch:
         inputs, selection = narrowed(
             folder, grade_inputs(source.run(), source, asked.config, Path(scratch)), asked, Path(scratch)
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mst.cli.options import as_json, output_dir, results, secrets_file
+from mst.process.scratch import scratch_prefix
 
 if TYPE_CHECKING:
     from mst.grade.assess import Assessment
@@ -116,7 +117,7 @@ def _ask(folder: RunFolder, config: Path | None, wanted: Wanted, secrets: Path |
     from mst.runs.inputs import grade_inputs
 
     source = folder.source
-    with tempfile.TemporaryDirectory(prefix="mst-assess-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("assess")) as scratch:
         inputs = grade_inputs(source.run(), source, config, Path(scratch))
         plan, cases = inputs.plan, inputs.cases
         asked = judges_of(plan, cases, wanted.judges)

@@ -24,6 +24,7 @@ from mst.grade.live import Live
 from mst.grade.names import graders_for, pairwise_for
 from mst.model.case import Case
 from mst.process.redact import Redactor
+from mst.process.scratch import scratch_prefix
 from mst.report.figures import count, seconds
 from mst.runs.estimate import Estimate
 from mst.runs.metrics import cost_usd
@@ -104,7 +105,7 @@ def _python_fault(source: bytes, name: str) -> str | None:
 
 async def grader_faults(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:
     """Graders that cannot be made, and judges that cannot judge: each distinct one is asked once. Judges no case."""
-    with tempfile.TemporaryDirectory(prefix="mst-validate-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("validate")) as scratch:
         source = Live(
             resolved.plan,
             files=resolved.files,
@@ -145,7 +146,7 @@ def probe(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:
         f"mst: probing {count(len(settings), 'agent setting')} with one short question (--no-probe leaves it out)",
         err=True,
     )
-    with tempfile.TemporaryDirectory(prefix="mst-probe-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("probe")) as scratch:
         answers = asyncio.run(
             probe_all(
                 settings,

@@ -26,7 +26,7 @@ from mst.clients.placeholders import Values, names_workspace, substitute
 from mst.clients.program import place_listed, program_faults, resolve_listed, sandbox_of, trial_environment
 from mst.errors import ConfigError
 from mst.model.case import Variant
-from mst.process.owner import owner
+from mst.process.scratch import scratch_prefix
 from mst.sandboxes.contract import Enclosure, Folders
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Servers:
             if session is not None:
                 await session.stop()
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix=f"mst-mcp-{owner()}-")
+                self._folder = tempfile.TemporaryDirectory(prefix=scratch_prefix("mcp"))
             # The trial's scratch folder goes with the trial; a shared server needs one that stays.
             home = Path(self._folder.name).resolve()  # noqa: ASYNC240 - one look
             if self._shared_in is None:

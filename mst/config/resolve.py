@@ -26,6 +26,7 @@ from mst.errors import ConfigError
 from mst.model.base import FileRef, digest
 from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec, StageTimeouts, Variant
 from mst.model.run import Selection
+from mst.process.scratch import scratch_prefix
 
 MAX_FAULTS = 50
 
@@ -94,7 +95,7 @@ def load_eval(path: Path, *, selection: Selection | None = None) -> ResolvedEval
         *_credential_warnings(plan),
     ]
     plan, more = narrow.narrow_variants(plan, selection)
-    folder = tempfile.TemporaryDirectory(prefix="mst-eval-")
+    folder = tempfile.TemporaryDirectory(prefix=scratch_prefix("eval"))
     try:
         cases = _write_cases(Path(folder.name), datasets, full, layers, selection)
     except BaseException:

@@ -25,10 +25,13 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
     parent = Path(tempfile.gettempdir())
     reap_folders(parent)
     # The context manager ignores what it can't delete: a result must not be lost to that.
-    with tempfile.TemporaryDirectory(
-        prefix=f"mst-{purpose}-{owner()}-", dir=parent, ignore_cleanup_errors=True
-    ) as folder:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix(purpose), dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+def scratch_prefix(purpose: str) -> str:
+    """How the name of a temporary folder begins that is to go should this process be killed. `purpose`: as above."""
+    return f"mst-{purpose}-{owner()}-"
 
 
 def reap_folders(parent: Path) -> list[str]:

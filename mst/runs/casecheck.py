@@ -22,6 +22,7 @@ from mst.model.keys import TrialKey
 from mst.model.score import GraderScore
 from mst.model.trial import trial_digest
 from mst.process.redact import Redactor
+from mst.process.scratch import scratch_prefix
 from mst.process.stop import Stop
 from mst.runs.folder import TrialArtifacts
 
@@ -70,7 +71,7 @@ async def check_cases(
     """
     plan = _stand_in_plan(resolved.plan, stand_in)
     found: dict[str, CaseCheck] = {}
-    with tempfile.TemporaryDirectory(prefix="mst-check-") as name:
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix("check")) as name:
         scratch = Path(name)
         checker = _Checker(resolved, plan, stand_in, secrets, scratch)
 
