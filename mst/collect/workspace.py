@@ -74,15 +74,20 @@ async def prepare(
     assert workspace is not None
     placed = _overlaid(case.fixture or [], variant.files)
     try:
-        await in_thread(place, placed, files, workspace)
         if not case.setup:
-            return await in_thread(baseline_of_files, placed, files)
+            return await in_thread(_place_all, placed, files, workspace)
+        await in_thread(place, placed, files, workspace)
         await run_commands(
             case.setup, case, folders, enclosure, what="setup", timeout_s=timeouts.setup_s, prompt=prompt
         )
         return await in_thread(baseline_of_folder, workspace, placed, files, folders.root / "baseline")
     except (InfrastructureError, OSError) as error:
         raise ClientError(f"the workspace could not be made: {error}") from error
+
+
+def _place_all(placed: Sequence[FileRef], files: FileSource, workspace: Path) -> Baseline:
+    place(placed, files, workspace)
+    return baseline_of_files(placed, files)
 
 
 async def lay_solution(case: Case, workspace: Path, files: FileSource) -> None:

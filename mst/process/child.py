@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mst.errors import ProgramError
-from mst.process.group import MARK, new_mark, signal_group, sweep
+from mst.process.group import MARK, Birth, new_mark, signal_group, sweep
+from mst.process.reaping import watch_by_descriptor
 
 TERM_GRACE_S = 2.0
 """How long a program may tidy up after SIGTERM before SIGKILL."""
@@ -81,6 +82,7 @@ async def run_child(
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     watch = _Watch(loop, output_bytes)
+    birth = Birth.now()
     begun = _start(watch, argv, cwd=cwd, env={MARK: mark, **env}, stdin=stdin, pass_fds=pass_fds)
     transport, interrupted = await _started(asyncio.ensure_future(begun))
     pid = transport.get_pid()
@@ -96,7 +98,7 @@ async def run_child(
         end = await _until_ended(watch, stop, ask, timeout_s=timeout_s, grace_s=grace_s)
     finally:
         # No await before this line: on cancellation the kill has been sent whatever happens next.
-        leftovers = sweep(pid, mark)
+        leftovers = sweep(pid, mark, birth)
         await _settle(watch, transport, pid)
     return ChildResult(
         exit_code=_exit_code(transport),
@@ -177,6 +179,7 @@ async def _start(
     stdin: bytes | None,
     pass_fds: Sequence[int],
 ) -> asyncio.SubprocessTransport:
+    watch_by_descriptor()
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: watch,

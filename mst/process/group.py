@@ -6,17 +6,25 @@ session of its own escapes the group; on Linux it is still found by a mark that 
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import signal
 import sys
+import time
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "MST_PROCESS"
 """Environment variable that every child inherits; its value is unique to one start."""
 
 _SWEEPS = 5
+_BIRTHS_PER_S = 50_000
+"""More processes than a machine starts in a second."""
+_MANY = 1000
+"""To look at so many numbers costs more than to look at the processes that there are."""
 _PROC = Path("/proc")
 
 
@@ -38,8 +46,59 @@ def signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def sweep(pid: int, mark: str) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Birth:
+    """The moment before a child was started: who carries its mark was born later, and has one of the numbers since."""
+
+    last_pid: int
+    at: float
+
+    @classmethod
+    def now(cls) -> Birth | None:
+        """This moment; None where the machine does not say which number it gave last."""
+        last = _last_pid()
+        return None if last is None else cls(last, time.monotonic())
+
+    def since(self, pid: int) -> Iterable[int] | None:
+        """The numbers given since, or None when they cannot be told from older ones.
+
+        That is so when many were given or all may have been given once more meanwhile, and when the child itself is not
+        among them: then this machine does not give them one after another.
+
+        Args:
+            pid: of the child.
+        """
+        last, most = _last_pid(), _pid_max()
+        if last is None or (time.monotonic() - self.at) * _BIRTHS_PER_S >= most:
+            return None
+        count = (last - self.last_pid) % most
+        if count > _MANY or not 0 < (pid - self.last_pid) % most <= count:
+            return None
+        return ((self.last_pid + step) % most for step in range(1, count + 1))
+
+
+def _last_pid() -> int | None:
+    try:
+        return int((_PROC / "loadavg").read_bytes().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@functools.cache
+def _pid_max() -> int:
+    try:
+        return int((_PROC / "sys/kernel/pid_max").read_bytes())
+    except (OSError, ValueError):
+        return 1
+
+
+def sweep(pid: int, mark: str, birth: Birth | None = None) -> tuple[str, ...]:
     """Kill what is left of a child's group and everything that carries its mark.
+
+    Args:
+        pid: of the child, which leads its group.
+        mark: that it was started with.
+        birth: a moment before its start, so that not every process of the machine need be looked at.
 
     Returns:
         Names of the marked programs that were still alive, sorted. Empty where `/proc` is missing: there only the
@@ -47,7 +106,7 @@ def sweep(pid: int, mark: str) -> tuple[str, ...]:
     """
     found: dict[int, str] = {}
     for _ in range(_SWEEPS):
-        alive = marked(mark)
+        alive = marked(mark, None if birth is None else birth.since(pid))
         signal_group(pid, signal.SIGKILL)
         for other in alive:
             found.setdefault(other, _name(other))
@@ -58,19 +117,26 @@ def sweep(pid: int, mark: str) -> tuple[str, ...]:
     return tuple(sorted(found.values()))
 
 
-def marked(mark: str) -> list[int]:
-    """Process IDs of this user's programs that inherited the mark. Dead ones have no environment and don't count."""
+def marked(mark: str, among: Iterable[int] | None = None) -> list[int]:
+    """Process IDs of this user's programs that inherited the mark. Dead ones have no environment and don't count.
+
+    Args:
+        mark: as it was given to a child.
+        among: the processes to look at; all of the machine unless given.
+    """
     if sys.platform != "linux":
         return []
     wanted = f"{MARK}={mark}".encode()
-    # os.listdir and os.open rather than Path: this runs after every child, over every process of the machine.
-    entries = os.listdir(_PROC)  # noqa: PTH208 - as above
-    return [int(entry) for entry in entries if entry.isdigit() and wanted in _environ(entry)]
+    if among is None:
+        # os.listdir and os.open rather than Path: this runs after children, over every process of the machine.
+        entries = os.listdir(_PROC)  # noqa: PTH208 - as above
+        among = [int(entry) for entry in entries if entry.isdigit()]
+    return [pid for pid in among if wanted in _environ(pid)]
 
 
-def _environ(entry: str) -> bytes:
+def _environ(pid: int) -> bytes:
     try:
-        handle = os.open(f"/proc/{entry}/environ", os.O_RDONLY)
+        handle = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:
         return b""
     try:
