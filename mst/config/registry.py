@@ -58,6 +58,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
         "python": "mst.clients.python:PythonCallable",
         "mcp": "mst.clients.mcp:Mcp",
         "llm": "mst.clients.llm:Llm",
+        "import": "mst.clients.imports.client:Import",
         "claude-code": "mst.clients.presets:ClaudeCode",
         "codex": "mst.clients.presets:Codex",
         "mini-swe-agent": "mst.clients.presets:MiniSweAgent",
@@ -65,6 +66,7 @@ BUILT_IN: dict[Kind, dict[str, str]] = {
     "datasets": {
         "file": "mst.config.datasets:FileDataset",
         "dir": "mst.config.datasets:DirDataset",
+        "import": "mst.clients.imports.dataset:ImportDataset",
     },
     "judges": {
         "rubric": "mst.judges.rubric:RubricJudge",

@@ -1,0 +1,1 @@
+"""Results that others collected: Inspect logs, promptfoo output, JSON lines, read as transcripts to grade."""
