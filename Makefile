@@ -62,6 +62,8 @@ lock:  ## choose versions again (needs uv on PATH)
 	$(COMPILE) $(OURS) -o requirements/runtime.txt
 	$(COMPILE) $(OURS) --group dev --group integration -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --group bench -o requirements/bench.txt
+	cd worker_images/agents && uv pip compile --python-version 3.11 --python-platform linux --generate-hashes --no-header \
+		--no-annotate --no-emit-index-url --quiet --override without.txt requirements.in -o requirements.txt
 	$(COMPILE) --group scan -o requirements/scan.txt
 
 bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other harnesses

@@ -16,6 +16,7 @@ from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
 from mst.sandboxes.cgroup import PREFIX, find_place
 from mst.testing.client import FAMILY, descendants, wait_for_no_more_than
+from mst.testing.engine import IMAGE, own_containers
 
 TRIALS = 200
 AT_ONCE = 8
@@ -35,7 +36,7 @@ async def killed(root, number, kind, limit):
         client="command",
         client_options={"argv": ["sh", "-c", CODE], "input": "none"},
         env={"MST_TEST_FAMILY": FAMILY},
-        sandbox={"kind": kind},
+        sandbox={"kind": kind, **({"image": IMAGE} if kind == "docker" else {})},
         trial_limits=TrialLimits(time_s=60),
     )
     case = Case(id=f"c{number}", dataset="d", setup=[["sh", "-c", "sleep 0.05"]], teardown=[["true"]])
@@ -53,7 +54,9 @@ async def killed(root, number, kind, limit):
         )
     )
     async with limit:
-        await asyncio.wait({trial}, timeout=random.Random(number).uniform(0, 0.4))
+        # A container takes longer to start than a process: the moments are to lie in all stages.
+        longest_s = 2.5 if kind == "docker" else 0.4
+        await asyncio.wait({trial}, timeout=random.Random(number).uniform(0, longest_s))
         trial.cancel()
         await asyncio.wait({trial})
     assert trial.cancelled(), trial
@@ -61,8 +64,12 @@ async def killed(root, number, kind, limit):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", ["none", "bwrap"])
-def test_nothing_is_left_of_killed_trials(tmp_path, kind):
+@pytest.mark.parametrize(
+    "kind", ["none", "bwrap", pytest.param("docker", marks=[pytest.mark.long, pytest.mark.timeout(900)])]
+)
+def test_nothing_is_left_of_killed_trials(tmp_path, kind, request):
+    if kind == "docker":
+        request.getfixturevalue("docker_host")
     if kind == "bwrap" and shutil.which("bwrap") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("bubblewrap is not installed")
     before, lost_before = descendants(), lost()
@@ -77,6 +84,8 @@ def test_nothing_is_left_of_killed_trials(tmp_path, kind):
     assert list(tmp_path.iterdir()) == []
     assert groups() == set()
     assert lost() <= lost_before
+    if kind == "docker":
+        assert own_containers() == []
 
 
 def lost():
