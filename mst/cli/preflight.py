@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from mst.clients.contract import ChecksFiles
 from mst.collect.effective import client_key
 from mst.collect.loop import client_of
 from mst.collect.probe import Answer, Setting, probe_all, settings_to_probe
@@ -22,7 +23,7 @@ from mst.errors import ConfigError, GraderError, UsageError
 from mst.grade.contract import Grader
 from mst.grade.live import Live
 from mst.grade.names import graders_for, pairwise_for
-from mst.model.case import Case
+from mst.model.case import Case, Variant
 from mst.process.redact import Redactor
 from mst.process.scratch import scratch_prefix
 from mst.report.figures import count, seconds
@@ -63,7 +64,7 @@ def client_faults(resolved: ResolvedEval) -> list[str]:
     faults = [
         f"variant {variant.name}: {fault}"
         for variant in resolved.plan.variants
-        for fault in client_of(variant).preflight()
+        for fault in _faults_of(variant, resolved)
     ]
     seen: set[str] = set()
     for case in resolved.cases.equipped():
@@ -73,8 +74,16 @@ def client_faults(resolved: ResolvedEval) -> list[str]:
             key = client_key(case, variant)
             if key not in seen:
                 seen.add(key)
-                faults += [f"case {case.id}: {fault}" for fault in client_of(variant).preflight()]
+                faults += [f"case {case.id}: {fault}" for fault in _faults_of(variant, resolved)]
     return list(dict.fromkeys(faults))
+
+
+def _faults_of(variant: Variant, resolved: ResolvedEval) -> list[str]:
+    client = client_of(variant)
+    faults = client.preflight()
+    if isinstance(client, ChecksFiles):
+        faults += client.check_files(resolved.files)
+    return faults
 
 
 def checks_faults(resolved: ResolvedEval) -> list[str]:
@@ -154,6 +163,7 @@ def probe(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:
                 secrets=secrets,
                 timeouts=resolved.plan.stage_timeouts,
                 scratch_root=Path(scratch),
+                pricing=resolved.plan.pricing,
             )
         )
     for answer in answers:

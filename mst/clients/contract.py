@@ -82,7 +82,7 @@ class Client(Protocol):
         paces_models: class attribute; True when it asks models itself and waits for its turn at each request, so that a
             whole trial takes no turn of its model's provider.
         waits_s: class attribute; seconds beyond its time limit that a trial may wait for turns and providers.
-        check_files(files): faults of the files that its options list, as `preflight` has them; reads, starts nothing.
+        check_files(files): see `ChecksFiles`.
     """
 
     Options: ClassVar[type[Model]]
@@ -134,3 +134,12 @@ class Probed(Protocol):
     """
 
     probe_input: str
+
+
+@runtime_checkable
+class ChecksFiles(Protocol):
+    """A client whose options list files that are worth a look before anything starts."""
+
+    def check_files(self, files: FileSource) -> list[str]:
+        """Faults of those files, as `preflight` has them. Reads, starts nothing."""
+        ...

@@ -92,13 +92,15 @@ class Llm:
     starts_from: ClassVar[Literal["fixture", "solution"]] = "fixture"
     needs: ClassVar[Needs] = "scratch"
     paces_models: ClassVar[bool] = True
+    probe_input = "Reply with the one word: ready"
     waits_s: ClassVar[float] = QUEUE_S
 
     def __init__(self, variant: Variant) -> None:
         self.options = parse_options(LlmOptions, variant)
         self.endpoint = _endpoint(variant, self.options)
         self.servers = Servers(variant, files=self.options.files, lifetime=self.options.server_lifetime)
-        self._connection: Any = None
+        self._connections: dict[str, Any] = {}
+        """By key, which may be renewed while trials run; calls may be under way on one with an earlier key."""
 
     def secrets_needed(self) -> list[str]:
         """The provider's key, and names in the servers' `env` and `headers` and the variant's `env`."""
@@ -118,14 +120,15 @@ class Llm:
         """See `Client.run`."""
         # The model library costs a second to import: only who asks a model pays it.
         loop = importlib.import_module("mst.clients.llm_loop")
-        if self._connection is None:
-            name = self.endpoint.key_name
-            # Vendors' clients want some key even where none is asked for.
-            self._connection = library().Connection(self.endpoint, context.secrets[name] if name else "none")
+        name = self.endpoint.key_name
+        # Vendors' clients want some key even where none is asked for.
+        key = context.secrets[name] if name else "none"
+        if key not in self._connections:
+            self._connections[key] = library().Connection(self.endpoint, key)
         conversation = loop.Conversation(
             options=self.options,
             endpoint=self.endpoint,
-            connection=self._connection,
+            connection=self._connections[key],
             servers=self.servers,
             context=context,
         )
@@ -135,9 +138,8 @@ class Llm:
     async def close(self) -> None:
         """End the shared sessions and the connection."""
         await self.servers.close()
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            await connection.close()
+        while self._connections:
+            await self._connections.popitem()[1].close()
 
 
 def _endpoint(variant: Variant, options: LlmOptions) -> Endpoint:

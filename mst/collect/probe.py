@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mst.clients.contract import Client, Probed
 from mst.collect.loop import client_of
@@ -73,16 +74,24 @@ async def probe_all(
     secrets: Mapping[str, str],
     timeouts: StageTimeouts,
     scratch_root: Path,
+    pricing: Mapping[str, Any] | None = None,
 ) -> list[Answer]:
     """Ask every agent once, all at the same time. Never raises for what goes wrong in a probe; nothing is kept."""
     asked = [
-        _probe(one, files=files, secrets=secrets, timeouts=timeouts, scratch_root=scratch_root) for one in settings
+        _probe(one, files=files, secrets=secrets, timeouts=timeouts, scratch_root=scratch_root, pricing=pricing or {})
+        for one in settings
     ]
     return list(await asyncio.gather(*asked))
 
 
 async def _probe(
-    setting: Setting, *, files: FileSource, secrets: Mapping[str, str], timeouts: StageTimeouts, scratch_root: Path
+    setting: Setting,
+    *,
+    files: FileSource,
+    secrets: Mapping[str, str],
+    timeouts: StageTimeouts,
+    scratch_root: Path,
+    pricing: Mapping[str, Any],
 ) -> Answer:
     limits = setting.variant.trial_limits
     short = limits.model_copy(update={"time_s": min(limits.time_s, LONGEST_S)})
@@ -97,6 +106,7 @@ async def _probe(
         stage_timeouts=timeouts,
         scratch_root=scratch_root,
         redactor=Redactor(secrets.values()),
+        pricing=pricing,
     )
     collected.discard()
     await setting.client.close()

@@ -181,7 +181,7 @@ def test_an_eval_runs_with_every_runner_under_one_limit(tmp_path, runner):
         (tmp_path / "eval.yaml").write_text(CONFIG.format(url=server.openai_url))
         shards = ["--runner-option", "shards=2"] if runner == "process" else []
         done = run_mst(
-            "run", "eval.yaml", "--runner", runner, *shards, "--secrets-file", "secrets", cwd=tmp_path
+            "run", "eval.yaml", "--runner", runner, *shards, "--secrets-file", "secrets", "--no-probe", cwd=tmp_path
         )
     assert done.code == 0, done
     assert "nothing keeps it yet" not in done.err
