@@ -188,6 +188,7 @@ async def collect(
     case_digests: Mapping[str, str] | None = None,
     make_client: Callable[[Variant], Client] | None = None,
     limits: Limits | None = None,
+    redactor: Redactor | None = None,
     pause_scale: float = 1.0,
 ) -> Counts:
     """Collect trials in the order given, `concurrency` at a time. Memory does not grow with their number.
@@ -213,6 +214,7 @@ async def collect(
         case_digests: of whole cases, by ID, where `cases` are stripped for collecting.
         make_client: from the registry unless given.
         limits: who gives turns to requests to models; limits of this process alone unless given.
+        redactor: of someone who renews secrets meanwhile; made from `secrets` unless given.
         pause_scale: of the pauses before a trial is made again (the plan's `retries`).
 
     Raises:
@@ -234,7 +236,7 @@ async def collect(
         fail_fast=fail_fast,
         case_digests=case_digests or {},
         make_client=make_client or client_of,
-        redactor=Redactor(secrets.values()),
+        redactor=Redactor(secrets.values()) if redactor is None else redactor,
         limits=limits or Limits(plan.rate_limits.get("providers")),
         pause_scale=pause_scale,
     )

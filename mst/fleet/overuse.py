@@ -1,4 +1,4 @@
-"""Disk and time of one shard, watched rather than kept by the kernel: nothing here needs root or a file system of its own.
+"""Disk and time of one shard, watched rather than kept by the kernel: this needs neither root nor a file system.
 
 What a shard writes lies below one folder (its `TMPDIR` too). A thread adds that folder up again and again and never
 spends more than a tenth of its time on it, so a fast writer is a little over its bound before it is ended. The kernel

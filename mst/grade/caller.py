@@ -22,6 +22,7 @@ from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.process import tracing
 from mst.process.redact import Redactor
+from mst.process.some import Some
 from mst.providers.limits import Limits
 from mst.sandboxes.contract import Sandbox
 
@@ -63,7 +64,7 @@ class Caller:
         """What a grader may use in one call; `sandbox` where it runs what the trial left."""
         return JudgeContext(
             scratch=self.scratch,
-            secrets={name: self.secrets[name] for name in spec.secrets if name in self.secrets},
+            secrets=Some(self.secrets, spec.secrets),
             files=self.files,
             timeout_s=spec.timeout_s or self.timeout_s,
             redact=self.redactor.text,

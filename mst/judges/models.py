@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from mst.errors import GraderError
 from mst.judges.contract import JudgeContext
@@ -23,6 +23,8 @@ from mst.providers.patience import QUEUE_S, Patience
 from mst.providers.spending import priced
 
 CHARACTERS_A_TOKEN = 4
+_Connections: TypeAlias = dict[tuple[int, str], Any]
+"""By the provider's place and the key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class Answered:
 
 
 class Models:
-    """Asks the models of one judge. Connections are kept per event loop until `aclose`.
+    """Asks the models of one judge. Connections are kept per event loop and key until `aclose`.
 
     Args:
         options: which models, and how.
@@ -48,7 +50,7 @@ class Models:
         self._options = options
         self._retries = retries
         self._endpoints = options.endpoints()
-        self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Any]] = weakref.WeakKeyDictionary()
+        self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = weakref.WeakKeyDictionary()
 
     def bound_s(self, timeout_s: float) -> float:
         """The longest that one call may take."""
@@ -109,9 +111,9 @@ class Models:
         self, index: int, prompt: Prompt, schema: dict[str, Any], context: JudgeContext
     ) -> tuple[dict[str, Any], Usage | None]:
         endpoint = self._endpoints[index]
-        made = self._model(index, context)
         expected = (len(prompt.system) + len(prompt.user)) // CHARACTERS_A_TOKEN + self._options.max_tokens // 4
         async with context.limits.named(endpoint.limit_name).slot(expected) as slot:
+            made = self._model(index, context)  # only now: the key may be renewed while a call waits for its turn
             response = await _library().request(made, prompt, schema, self._options, context.timeout_s)
             usage: Usage | None = response.usage
             if usage is not None and usage.input_tokens is not None and usage.output_tokens is not None:
@@ -120,11 +122,12 @@ class Models:
 
     def _model(self, index: int, context: JudgeContext) -> Any:
         models = self._made.setdefault(asyncio.get_running_loop(), {})
-        if index not in models:
-            endpoint = self._endpoints[index]
-            key = context.secrets.get(endpoint.key_name, "") if endpoint.key_name else "none"
-            models[index] = providers().Connection(endpoint, key)
-        return models[index]
+        endpoint = self._endpoints[index]
+        key = context.secrets.get(endpoint.key_name, "") if endpoint.key_name else "none"
+        if (index, key) not in models:
+            # one with an earlier key stays: calls may be under way on it
+            models[index, key] = providers().Connection(endpoint, key)
+        return models[index, key]
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""

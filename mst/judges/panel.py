@@ -20,6 +20,7 @@ from mst.judges.verdict import first_fault
 from mst.model.base import Model, digest
 from mst.model.case import GraderSpec
 from mst.model.score import SubScore
+from mst.process.some import Some
 from mst.providers.spending import total_usage
 
 SETTINGS = ("name", "threshold", "secrets")
@@ -259,8 +260,7 @@ def _member_spec(member: Member, name: str, panel: GraderSpec) -> GraderSpec:
 
 
 def _narrowed(context: JudgeContext, spec: GraderSpec) -> JudgeContext:
-    secrets = {name: context.secrets[name] for name in spec.secrets if name in context.secrets}
-    return dataclasses.replace(context, secrets=secrets)
+    return dataclasses.replace(context, secrets=Some(context.secrets, spec.secrets))
 
 
 def _bound_s(judge: Any, timeout_s: float) -> float:

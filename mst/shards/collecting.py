@@ -47,6 +47,7 @@ async def collect_units(job: Job) -> None:
         run_id=bundle.record.run_id,
         files=bundle.files,
         secrets=job.secrets,
+        redactor=job.redactor,
         scratch_root=job.scratch,
         sink=sink,
         cancel=job.cancel,

@@ -96,6 +96,29 @@ def test_settings_are_sent(tmp_path):
     assert 77 in {body.get("max_tokens"), body.get("max_completion_tokens")}
 
 
+def test_a_renewed_key_is_used_by_the_next_trial(tmp_path):
+    async def scene(server):
+        client = Llm(variant(server))
+        for number, key in enumerate(["first-key-0123", "renewed-key-4567"]):
+            collected = await collect_trial(
+                Case(id="c", dataset="d", input="What is on the menu?"),
+                variant(server),
+                number,
+                run_id="r",
+                client=client,
+                files=IndexedFiles(),
+                secrets={"K": key},
+                stage_timeouts=StageTimeouts(),
+                scratch_root=tmp_path,
+            )
+            collected.discard()
+        await client.close()
+
+    with model_server(Reply(text="Soup.")) as server:
+        asyncio.run(scene(server))
+    assert [call.key for call in server.calls] == ["first-key-0123", "renewed-key-4567"]
+
+
 def test_a_local_server_needs_no_key(tmp_path):
     with model_server(Reply(text="Soup.")) as server:
         asked = Variant(name="v", client="llm", model="llama:8b", client_options={"base_url": server.openai_url})

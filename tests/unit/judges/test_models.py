@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from mst.errors import GraderError
+from mst.judges.rubric import RubricJudge
 from mst.model.transcript import Usage
 from mst.providers.endpoints import Endpoint
-from mst.providers.limits import Limits
+from mst.providers.limits import Limits, Slot
 from mst.providers.spending import priced
+from mst.testing.judge import make_subject
 from mst.testing.modelserver import (
     BROKEN,
     EXPIRED_KEY,
@@ -225,6 +230,36 @@ def test_the_ambient_environment_is_no_source_of_keys(models, monkeypatch):
         for dialect in DIALECTS:
             models.ask(server, dialect, api_key=None)
     assert "sk-ambient" not in server.keys
+
+
+def test_a_renewed_key_is_used_from_the_next_call_on_also_by_one_that_waited_for_its_turn(models):
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    class Renewing(Limits):
+        def named(self, name):
+            return self
+
+        @asynccontextmanager
+        async def slot(self, tokens):
+            started.set()
+            await go_on.wait()
+            yield Slot(tokens)
+
+    async def scene(judge, context):
+        subject = make_subject(models.folder)
+        await judge.evaluate(subject, context)
+        waiting = asyncio.create_task(judge.evaluate(subject, replace(context, limits=Renewing())))
+        await started.wait()
+        models.secrets["JUDGE_KEY"] = "renewed"
+        go_on.set()
+        await waiting
+        await judge.evaluate(subject, context)
+
+    first = models.secrets["JUDGE_KEY"]
+    with model_server(verdict(1)) as server:
+        judge = RubricJudge(models.spec(server))
+        models.run(judge, scene(judge, models.made_context()))
+    assert [call.key for call in server.calls] == [first, "renewed", "renewed"]
 
 
 def test_limits_of_the_provider_hold_between_calls(models):
