@@ -107,6 +107,10 @@ class Llm:
         key = self.endpoint.key_name
         return sorted({*self.servers.secrets_needed(), *([key] if key is not None else [])})
 
+    def programs(self) -> dict[str, str | None]:
+        """See `StartsPrograms`: the servers'."""
+        return self.servers.programs()
+
     def preflight(self) -> list[str]:
         """Missing packages, programs of servers that are not installed, servers that can't be shared."""
         faults = self.servers.faults()

@@ -79,6 +79,10 @@ class Mcp:
         """Names in the servers' `env` and `headers` and the variant's `env`."""
         return self.servers.secrets_needed()
 
+    def programs(self) -> dict[str, str | None]:
+        """See `StartsPrograms`: the servers'."""
+        return self.servers.programs()
+
     def preflight(self) -> list[str]:
         """Programs that are not installed, servers that can't be shared, and a missing `mst[mcp]`."""
         return self.servers.faults()

@@ -23,7 +23,15 @@ from mst.clients.options import (
     variant_environment,
 )
 from mst.clients.placeholders import Values, names_workspace, substitute
-from mst.clients.program import place_listed, program_faults, resolve_listed, sandbox_of, trial_environment
+from mst.clients.program import (
+    declared_path,
+    listed_paths,
+    place_listed,
+    program_faults,
+    resolve_listed,
+    sandbox_of,
+    trial_environment,
+)
 from mst.errors import ConfigError
 from mst.model.case import Variant
 from mst.process.scratch import scratch_prefix
@@ -93,6 +101,15 @@ class Servers:
         """Names in the variant's `env` and the servers' `env` and `headers`, sorted."""
         own = [server.env if isinstance(server, StdioServer) else server.headers for server in self.declared.values()]
         return sorted({name for env in [self._env, *own] for name in secret_names(env)})
+
+    def programs(self) -> dict[str, str | None]:
+        """See `StartsPrograms`; files that the options list are told by their content there."""
+        listed = set(listed_paths(self._files))
+        return {
+            server.command: declared_path({**self._env, **server.env})
+            for server in self.declared.values()
+            if isinstance(server, StdioServer) and server.command.removeprefix("./") not in listed
+        }
 
     def faults(self) -> list[str]:
         """Programs that are not installed, servers that can't be shared, and a missing `mst[mcp]`."""

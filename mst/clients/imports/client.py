@@ -37,8 +37,8 @@ class ImportOptions(Options):
 class Import:
     """Looks up a trial by case ID, model and number. Reads one trial at a time; starts nothing.
 
-    A trial that the files do not have is `incomplete`: there is nothing to grade, and collecting again would not find
-    it. A trial that broke there is a fault of the environment here: never a wrong answer.
+    A trial that the files do not have, or that broke down where it was made, is `incomplete`: there is nothing to
+    grade, it is no wrong answer, and collecting again would not mend it.
     """
 
     Options: ClassVar[type[Model]] = ImportOptions
@@ -113,7 +113,7 @@ class Import:
             ),
             limit_hit=recorded.limit_hit,
             error=recorded.error if recorded.error_kind is not None else None,
-            error_kind=recorded.error_kind,
+            error_kind="agent" if recorded.error_kind == "agent" else None,
             agent_duration_ms=recorded.duration_ms,
             metadata=metadata,
             diagnostics={"inputDiffers": str(asked)[:500]} if differs else None,

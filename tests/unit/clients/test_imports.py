@@ -99,7 +99,7 @@ def test_a_sample_at_its_limit_is_graded_as_it_stands(tmp_path):
 
 def test_a_sample_that_broke_there_is_no_wrong_answer_here(tmp_path):
     record, _ = take(tmp_path, SAMPLES / "menu.eval", case("broken"))
-    assert (record.status, record.error_kind, record.infrastructure_error) == ("error", "environment", True)
+    assert (record.status, record.error_kind, record.infrastructure_error) == ("incomplete", None, False)
     assert "the kitchen is closed" in record.error
 
 
@@ -143,7 +143,7 @@ def test_output_of_promptfoo_becomes_trials_by_provider(tmp_path, file):
     wrong, _ = take(tmp_path, path, case("pie"), model="waiter")
     assert (wrong.status, wrong.error) == ("completed", None), "a failed assertion of theirs is none of ours"
     broke, _ = take(tmp_path, path, case("soup"), model="closed")
-    assert (broke.status, broke.error_kind) == ("error", "environment")
+    assert (broke.status, broke.error_kind) == ("incomplete", None)
     assert broke.error == "Error: Command failed: sh broken.sh"
 
 
@@ -187,7 +187,7 @@ def test_json_lines_hold_all_of_a_trial(tmp_path):
 def test_a_line_with_nothing_to_grade_is_no_wrong_answer(tmp_path):
     path = lines(tmp_path, {"id": "a"}, {"id": "b", "error": "crashed", "errorKind": "agent", "finalText": "half"})
     record, _ = take(tmp_path, path, case("a"))
-    assert (record.status, record.error_kind) == ("error", "environment")
+    assert (record.status, record.error_kind) == ("incomplete", None)
     record, _ = take(tmp_path, path, case("b"))
     assert (record.status, record.error_kind, record.transcript.final_text) == ("error", "agent", "half")
 

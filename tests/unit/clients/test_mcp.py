@@ -74,3 +74,13 @@ def test_secrets_of_servers_and_variant_are_named():
 def test_secrets_of_headers_are_named():
     servers = {"x": {"url": "http://x", "headers": {"Authorization": {"secret": "S3"}, "X-Team": "a"}}}
     assert Mcp(Variant(name="v", servers=servers)).secrets_needed() == ["S3"]
+
+
+def test_programs_of_servers_are_named_and_listed_files_are_not():
+    servers = {
+        "a": {"command": "one", "env": {"PATH": "/there"}},
+        "b": {"command": "./tool.py"},
+        "c": {"url": "http://x"},
+    }
+    made = Mcp(Variant(name="v", servers=servers, client_options={"files": ["tool.py"]}))
+    assert made.programs() == {"one": "/there"}
