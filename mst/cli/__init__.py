@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import click
@@ -77,16 +78,29 @@ def cli() -> None:
     """
 
 
+def _mistake(error: click.ClickException) -> str:
+    """What is wrong with the arguments, on one line, and where to look."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    missing = re.fullmatch(r"Invalid value for (.+?): (?:File|Path|Directory) (.+) does not exist", said)
+    if missing:
+        return f"{missing[1].strip(chr(39))}: no such file: {missing[2].strip(chr(39))}"
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{said}; see '{context.command_path} --help'" if context is not None else said
+
+
 def main() -> None:
     """Entry point: errors of users and machines are one line each and an exit code; only our own bugs show a trace."""
     try:
-        code = cli(standalone_mode=False)
+        code = cli(prog_name="mst", standalone_mode=False)
     except click.exceptions.Exit as error:
         code = error.exit_code
     except click.Abort:
         code = 130
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        code = 2
+    except click.ClickException as error:
+        click.echo(f"mst: {_mistake(error)}", err=True)
         code = 2
     except KeyboardInterrupt:
         click.echo("mst: interrupted; what was finished is kept", err=True)

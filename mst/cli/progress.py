@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 10.0
 LIVE_EVERY_S = 0.1
 BAR = 24
+STATE_WORDS = {"committed": "done", "queued": "waiting", "lost": "going out again"}
+"""States of shards that have a plainer word on a terminal; `--json` keeps the states."""
 
 
 class Progress:
@@ -93,7 +95,8 @@ class Progress:
         with self._lock:
             self._shards[state.shard] = state.state
             if state.state in ("lost", "failed") and state.reason:
-                self._say(f"shard {state.shard} {state.state}: {state.reason}")
+                again = ", and goes out again" if state.state == "lost" else ""
+                self._say(f"shard {state.shard} {state.state}{again}: {state.reason}")
             elif state.state == "cancelled" and state.reason and state.reason.startswith("the budget"):
                 self._say(state.reason)
             self._show()
@@ -175,7 +178,8 @@ class Progress:
             parts.append(f"{self._problems} with errors")
         if self._shards:
             states = Counter(self._shards.values())
-            parts.append("shards: " + ", ".join(f"{number} {state}" for state, number in sorted(states.items())))
+            said = (f"{number} {STATE_WORDS.get(state, state)}" for state, number in sorted(states.items()))
+            parts.append(f"shards: {', '.join(said)}")
         elapsed = time.monotonic() - self._started
         parts.append(f"{elapsed:.0f} s")
         if self._planned and 0 < self._done < self._planned:

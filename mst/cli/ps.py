@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mst.cli.options import as_json, output_dir
+from mst.cli.progress import STATE_WORDS
 
 if TYPE_CHECKING:
     from mst.fleet.in_flight import DispatchInFlight
@@ -65,7 +66,7 @@ def _plain(folder: RunFolder) -> dict[str, object]:
 
 
 def _say(one: DispatchInFlight) -> None:
-    states = ", ".join(f"{count} {state}" for state, count in one.shards.items())
+    states = ", ".join(f"{count} {STATE_WORDS.get(state, state)}" for state, count in one.shards.items())
     cancel = f"; being cancelled: {one.cancel}" if one.cancel else ""
     click.echo(
         f"{one.run_id} {one.dispatch} {one.work} {one.eval_name}: {one.done}/{one.units} units, {states}{cancel}"

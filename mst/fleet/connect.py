@@ -127,6 +127,7 @@ def broker_errors(doing: str) -> Iterator[None]:
                 f"{doing}: the broker's certificate is of an authority that is not trusted here; name the authority's "
                 f"file in {BROKER_ENV}: rediss://...?ssl_ca_certs=/path/ca.pem"
             ) from error
-        raise BrokerError(f"{doing}: the broker does not answer") from error
+        fix = f"start it, or mend {BROKER_ENV} ('mst doctor' asks it)"
+        raise BrokerError(f"{doing}: the broker does not answer; {fix}") from error
     except redis.RedisError as error:
         raise BrokerError(f"{doing}: the broker refused: {error}") from error

@@ -29,6 +29,19 @@ WAIT_S = 1.0
 LOOK_EVERY_S = 2.0
 """How often the store is looked at without a hint from the ledger."""
 WORDS = {
+    "lapsed": "nothing was heard of its worker for too long",
+    "died": "its worker is gone",
+    "crashed": "its process ended before it was done",
+    "silence": "its process said nothing for too long",
+    "drain": "its worker is being stopped",
+    "preempted": "its machine is taken away",
+    "protocol": "its process sent what was not planned",
+    "no_machine": "its machine could not be made",
+    "out_of_memory": "it used more memory than it may",
+    "store": "its worker could not reach the result store",
+    "incompatible": "its worker has another version",
+    "incomplete": "some of its units are missing",
+    "broker": "its worker could not reach the broker",
     "waiting_token": "a credential expires: renew it in the secrets file; the shard waits for that",
     "disk": "it used more disk than a shard may",
     "time": "it took longer than a shard may",

@@ -38,7 +38,7 @@ def test_two_workers_grade_like_one_process(bed, here):
     assert said.code in (0, 1), said.err
     assert differences(here.path, bed.newest().path) == []
     assert once(bed)
-    assert "shards: 3 committed" in said.err
+    assert "shards: 3 done" in said.err
 
 
 def test_a_worker_killed_in_the_middle_costs_only_the_unit_in_flight(bed, here):

@@ -35,9 +35,9 @@ def test_a_drained_worker_gives_its_shard_back_and_nothing_is_graded_twice(tmp_p
         assert set(bed.quiz.calls().values()) == {1}
         assert differences(here.path, bed.newest().path) == []
         lines = [json.loads(line) for line in over.err.splitlines()]
-        assert {"event": "note", "text": "shard 0 lost: drain"} in lines or {
+        assert {"event": "note", "text": "shard 0 lost, and goes out again: its worker is being stopped"} in lines or {
             "event": "note",
-            "text": "shard 1 lost: drain",
+            "text": "shard 1 lost, and goes out again: its worker is being stopped",
         } in lines
         assert lines[-1]["event"] == "progress"
         assert (lines[-1]["done"], lines[-1]["shards"]) == (18, {"committed": 2})
