@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
-from mst.cli.init import FILES, command, write_starter
+from mst.cli.init import FILES, command, write_import, write_starter
 from mst.cli.validation import validate
+from mst.config.resolve import load_eval
 from mst.errors import UsageError
+
+SAMPLES = Path(__file__).parents[2] / "data/imports"
 
 
 def test_the_starter_is_sound_and_says_how_many_cases_a_verdict_needs(tmp_path):
@@ -45,3 +50,42 @@ def test_the_new_program_really_is_better(tmp_path):
 
     assert ask("new") == "cafe-au-lait"
     assert ask("old") != "cafe-au-lait"
+
+
+@pytest.mark.parametrize(
+    ("files", "variants"),
+    [
+        (["menu.eval", "menu.json"], ["mockllm/waiter", "mockllm/cook"]),
+        (["promptfoo.json"], ["echo", "closed", "waiter"]),
+    ],
+)
+def test_results_of_others_become_an_eval_with_a_variant_for_each_model(tmp_path, files, variants):
+    folder = tmp_path / "menu"
+    asked = [part for name in files for part in ("--import", str(SAMPLES / name))]
+    result = CliRunner().invoke(command, [str(folder), *asked])
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in folder.iterdir()} == {*files, "eval.yaml"}
+    found = validate(folder / "eval.yaml", [], None)
+    assert found.faults == []
+    assert sorted(variant.name for variant in found.resolved.plan.variants) == sorted(variants)
+    assert len(found.resolved.cases) == (4 if "menu.eval" in files else 2)
+    with load_eval(folder / "eval.yaml") as resolved:
+        assert {case.trials for case in resolved.cases} == {2}
+
+
+def test_results_in_the_folder_itself_are_not_copied_and_models_of_two_files_are_told_apart(tmp_path):
+    row = '{"id": "a", "model": "m", "output": "x"}\n'
+    for name in ("old.jsonl", "new.jsonl"):
+        (tmp_path / name).write_text(row)
+    written = write_import(tmp_path, [tmp_path / "old.jsonl", tmp_path / "new.jsonl"])
+    assert written == [tmp_path / "eval.yaml"]
+    found = validate(tmp_path / "eval.yaml", [], None)
+    assert found.faults == []
+    assert [variant.name for variant in found.resolved.plan.variants] == ["m in old.jsonl", "m in new.jsonl"]
+
+
+def test_a_file_that_is_no_result_leaves_nothing(tmp_path):
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"x\.json: no format that is known"):
+        write_import(tmp_path / "new", [tmp_path / "x.json"])
+    assert not (tmp_path / "new").exists()
