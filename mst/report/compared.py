@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mst.model.comparison import ComparedRun, ComparedSide, ComparedVariant, DecisionChange, RunComparison, TrialFlips
+from mst.model.comparison import (
+    Change,
+    ComparedRun,
+    ComparedSide,
+    ComparedVariant,
+    DecisionChange,
+    RunComparison,
+    TrialFlips,
+)
 from mst.model.keys import short_id
 from mst.model.trial import RUN_FORMAT
 from mst.report.changes import change_words, changes
@@ -87,10 +96,23 @@ def comparison_warnings(found: RunComparison) -> list[str]:
 
 def change_lines(found: RunComparison) -> list[str]:
     """What changed, a line each, at most `MAX_CHANGES`."""
-    lines = [change_words(change) for change in found.changes[:MAX_CHANGES]]
-    if len(found.changes) > MAX_CHANGES:
-        lines.append(f"and {len(found.changes) - MAX_CHANGES} more (--json lists all)")
+    told = _together(found.changes)
+    lines = [change_words(change) for change in told[:MAX_CHANGES]]
+    if len(told) > MAX_CHANGES:
+        lines.append(f"and {len(told) - MAX_CHANGES} more (--json lists all)")
     return lines or [NOTHING_CHANGED]
+
+
+def _together(changes: Sequence[Change]) -> list[Change]:
+    """What changed alike in several variants, told once."""
+    alike: dict[tuple[str | None, ...], list[Change]] = {}
+    for number, change in enumerate(changes):
+        key = (change.what, change.before, change.after) if change.kind == "variant" else (str(number),)
+        alike.setdefault(key, []).append(change)
+    return [
+        group[0] if len(group) == 1 else group[0].model_copy(update={"name": names([one.name for one in group])})
+        for group in alike.values()
+    ]
 
 
 def case_lines(found: RunComparison) -> list[str]:

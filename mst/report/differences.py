@@ -76,9 +76,15 @@ def flat(value: Any, path: str = "") -> dict[str, str]:
 
 
 def _written(value: Any) -> str:
-    """A value as people write it: a list of words like a command line, anything else as JSON."""
+    """A value as people write it: a list of words like a command line, files by name, anything else as JSON."""
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and value and all(_is_file(item) for item in value):
+        return ", ".join(f"{item['path']} (sha256 {item['sha256'][:12]})" for item in value)
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return shlex.join(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, dict) and {"path", "sha256"} <= value.keys()

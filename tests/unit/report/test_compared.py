@@ -123,8 +123,15 @@ def test_no_line_is_wider_than_the_console(fell, regraded, width):
 
 
 def test_long_lists_of_changes_are_cut(fell):
-    many = fell.model_copy(update={"changes": fell.changes * MAX_CHANGES})
-    assert f"and {len(many.changes) - MAX_CHANGES} more (--json lists all)" in flat(rendered(many))
+    (one, *_) = (change for change in fell.changes if change.kind == "setting")
+    many = fell.model_copy(update={"changes": [one] * (MAX_CHANGES + 7)})
+    assert "and 7 more (--json lists all)" in flat(rendered(many))
+
+
+def test_what_changed_alike_in_several_variants_is_told_once(fell):
+    (one, *_) = (change for change in fell.changes if change.kind == "variant")
+    alike = fell.model_copy(update={"changes": [one, one.model_copy(update={"name": "plain"})]})
+    assert flat(rendered(alike, width=200)).count("variant polite, plain inputTemplate: ") == 1
 
 
 def test_the_document_has_changes_cases_variants_and_gate(fell):
