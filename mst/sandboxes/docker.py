@@ -19,6 +19,7 @@ from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, r
 from mst.sandboxes.contract import Beside, Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_inside
 from mst.sandboxes.egress import Egress
+from mst.sandboxes.handing import hand_over, user
 from mst.sandboxes.options import SandboxOptions
 from mst.sandboxes.sidecar import RELAY, Sidecar
 from mst.sandboxes.system import HOME, SCRATCH, WORKSPACE
@@ -141,9 +142,7 @@ class DockerEnclosure:
         whole = [*telling(self.seen(told)), *await self._prefix(), *argv]
         name = await self._create(whole, cwd, env, read, with_input=stdin is not None)
         over = stop or asyncio.get_running_loop().create_future()
-        workspace = self._folders.workspace
-        folders = [self._folders.scratch, *([workspace] if workspace is not None else [])]
-        bounds = Bounds(folders=folders, disk_bytes=self._options.disk)
+        bounds = Bounds(folders=self._own(), disk_bytes=self._options.disk)
         watching = asyncio.ensure_future(watch(bounds, lambda: None, over))
         try:
             child = await run_child(
@@ -281,11 +280,16 @@ class DockerEnclosure:
         name = _new_name()
         # Before it exists: should this be cancelled, closing looks for it all the same.
         self._made.append(name)
+        await _whole(hand_over, self._own())
         await _whole(
             make, image or self._image, argv, name=name, env=env, cwd=str(self.seen(cwd)), with_input=with_input,
             settings=self._settings(read),
         )  # fmt: skip
         return name
+
+    def _own(self) -> list[Path]:
+        workspace = self._folders.workspace
+        return [self._folders.scratch, *([workspace] if workspace is not None else [])]
 
     def _settings(self, read: Sequence[Path]) -> dict[str, Any]:
         options = self._options
@@ -304,7 +308,7 @@ class DockerEnclosure:
             "pids_limit": options.pids,
             "nano_cpus": None if options.cpus is None else int(options.cpus * 1e9),
             "shm_size": min(_SHM_BYTES, options.memory),
-            "user": f"{os.getuid()}:{os.getgid()}",
+            "user": "{}:{}".format(*user()),
         }
 
     def _told(self, child: ChildResult, ended: Mapping[str, Any], told: Path, name: str) -> ChildResult:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,7 +26,10 @@ LONGEST_NAME = 253
 _LISTENS = 8888
 _NETWORK = "bridge"
 _USER = 65534
-_READY_S = 30.0
+_READY_S = 60.0
+_EVERY_S = 0.05
+_LISTENING = "Accepting connections"
+_PACE = threading.Event()
 _IDLE_S = 600
 _CLIENTS = 100
 _LOG_BYTES = 4 * 1024 * 1024
@@ -84,14 +89,14 @@ class Egress:
             bound = container.attrs["NetworkSettings"]["Ports"].get(f"{_LISTENS}/tcp") or []
         except DockerException as error:
             raise InfrastructureError(f"the proxy of network: allowlist cannot be started: {error}") from error
-        if not bound:
-            raise InfrastructureError(f"the proxy of network: allowlist ended at once: {self._said()[-300:]}")
+        if not bound or not self._listens_soon():
+            raise InfrastructureError(f"the proxy of network: allowlist does not start: {self._said()[-300:]}")
         self._port = int(bound[0]["HostPort"])
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass the bytes of one connection to the proxy and back. Never raises for what either side does."""
         try:
-            up_reader, up_writer = await self._connect()
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._port)
             try:
                 await asyncio.gather(pass_on(reader, up_writer), pass_on(up_reader, writer))
             finally:
@@ -110,16 +115,14 @@ class Egress:
             engine().containers.get(self.name).stop(timeout=2)
         return read_log(self._said())
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        deadline = asyncio.get_running_loop().time() + _READY_S
-        while True:
-            try:
-                return await asyncio.open_connection("127.0.0.1", self._port)
-            except OSError:
-                # The engine tells when its process has started, and nobody when it listens.
-                if asyncio.get_running_loop().time() > deadline:
-                    raise
-                await asyncio.sleep(0.05)
+    def _listens_soon(self) -> bool:
+        """Wait for its word. A connection tells nothing: the engine takes those before the proxy does."""
+        deadline = time.monotonic() + _READY_S
+        while _LISTENING not in self._said():
+            if time.monotonic() > deadline or engine().containers.get(self.name).status != "running":
+                return False
+            _PACE.wait(_EVERY_S)
+        return True
 
     def _said(self) -> str:
         from docker.errors import DockerException  # noqa: PLC0415 - an extra
