@@ -51,11 +51,7 @@ def lines(document: dict[str, Any]) -> Iterator[str]:
         for name, variant in found["variants"].items():
             rate = percent(variant["passed"] / variant["scored"]) if variant["scored"] else "no score"
             yield f"    {one_line(name, limit=40):<24} {rate:>8}  {variant['passed']} of {variant['scored']} trials"
-        for grader in found["graders"]:
-            model = f"  {one_line(grader['model'], limit=40)}" if grader["model"] else ""
-            prompt = f"  prompt {grader['promptHash'][:SHOWN_IDENTITY]}" if grader["promptHash"] else ""
-            identity = grader["identity"][:SHOWN_IDENTITY]
-            yield f"    {one_line(grader['name'], limit=40):<24} {grader['type']} {identity}{model}{prompt}"
+        yield from _grader_lines(found["graders"])
     for change in document["changes"]:
         yield ""
         yield f"{short_id(change['from'])} -> {short_id(change['to'])}: {_in_words(change)}"
@@ -66,6 +62,25 @@ def lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"    {one_line(where, limit=60)}: {_word(one['before'])} -> {_word(one['after'])}"
         if change["flipCount"] > len(change["flips"]):
             yield f"    and {change['flipCount'] - len(change['flips'])} more"
+
+
+def _grader_lines(graders: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Each grader once; where one name stands for several, with the places that have each."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for grader in graders:
+        places.setdefault((grader["name"], grader["identity"]), []).append(grader["level"].replace(":", " "))
+    shown: set[tuple[str, str]] = set()
+    for grader in graders:
+        key = (grader["name"], grader["identity"])
+        if key in shown:
+            continue
+        shown.add(key)
+        several = sum(name == grader["name"] for name, _ in places) > 1
+        where = f"  ({one_line(', '.join(places[key]), limit=60)})" if several else ""
+        model = f"  {one_line(grader['model'], limit=40)}" if grader["model"] else ""
+        prompt = f"  prompt {grader['promptHash'][:SHOWN_IDENTITY]}" if grader["promptHash"] else ""
+        identity = grader["identity"][:SHOWN_IDENTITY]
+        yield f"    {one_line(grader['name'], limit=40):<24} {grader['type']} {identity}{model}{prompt}{where}"
 
 
 def _read(folder: RunFolder) -> tuple[Trials, Verdicts]:

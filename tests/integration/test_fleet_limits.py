@@ -199,15 +199,16 @@ def test_calls_of_a_process_that_stood_still_do_not_start_together(broker):
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_ten_thousand_calls_of_eight_processes_reach_the_limit_and_never_pass_it(broker):
-    rate = '{"resource":"provider:p","per_minute":3000,"concurrent":64}'
+    rate = '{"resource":"provider:p","per_minute":1500,"concurrent":64}'
     with Server(0.05) as server, callers(broker, server, rate, threads=12):
-        until(lambda: len(server.arrivals) >= 10_000, 500)
+        until(lambda: len(server.arrivals) >= 10_000, 900)
     took_s = server.arrivals[9_999] - server.arrivals[0]
-    share = 9_999 * 60 / took_s / 3000
-    print(f"reached {share:.2%} of 3000 calls a minute; {fullest(server.arrivals, 60.0)} in the fullest minute")  # noqa: T201 - figures
+    share = 9_999 * 60 / took_s / 1500
+    print(f"reached {share:.2%} of 1500 calls a minute; {fullest(server.arrivals, 60.0)} in the fullest minute")  # noqa: T201 - figures
     assert 0.95 <= share <= 1.0, share
-    assert fullest(server.arrivals, 60.0) <= 3000
+    assert fullest(server.arrivals, 60.0) <= 1500
     assert server.most <= 64
 
 

@@ -9,10 +9,10 @@ from mst.stats.cases import CaseData, TrialCounts
 from mst.stats.compare import compare
 from mst.stats.relabel import _Kind
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 LEVEL = 0.025
-RUNS = {30: 40_000, 100: 20_000, 300: 8_000}
+RUNS = {30: 40_000, 100: 10_000, 300: 4_000}
 WORLDS = {
     "rates 0.7-0.95": (0.7, 0.95, 0.0, 1),
     "rates 0.9-0.99": (0.9, 0.99, 0.0, 1),

@@ -61,3 +61,18 @@ def test_a_grading_that_never_finished_is_listed_without_numbers(tmp_path):
 
 def test_no_grading_at_all(tmp_path):
     assert grade_sets([]) == {"sets": [], "changes": []}
+
+
+def test_a_grader_of_several_variants_is_listed_once_unless_they_differ():
+    def grader(level, identity, name="q"):
+        return {"name": name, "level": level, "type": "rubric", "identity": identity, "model": None, "promptHash": None}
+
+    same = [grader("variant:a", "one-identity"), grader("variant:b", "one-identity")]
+    apart = [grader("variant:a", "one-identity", "r"), grader("variant:b", "two-identity", "r")]
+    found = {"partial": False, "runId": "r", "phase": "complete", "variants": {}, "graders": [*same, *apart]}
+    shown = [line.split() for line in lines({"sets": [found], "changes": []})][1:]
+    assert shown == [
+        ["q", "rubric", "one-iden"],
+        ["r", "rubric", "one-iden", "(variant", "a)"],
+        ["r", "rubric", "two-iden", "(variant", "b)"],
+    ]
