@@ -122,6 +122,12 @@ class StoreDenied(StoreError):
     code = "store_denied"
 
 
+class StoreExpired(StoreDenied):
+    """The short-lived credentials of one shard are at their end, and nobody has made new ones."""
+
+    code = "store_expired"
+
+
 class StoreUnavailable(StoreError):
     """The store did not answer, or asked to slow down."""
 

@@ -90,7 +90,7 @@ def open_results(uri: str | None) -> Store:
     found = uri or Settings.from_environment().store
     if not found:
         raise UsageError("which store? give --results URI or set MST_STORE")
-    return open_store(found)
+    return open_store(found, notice=lambda line: click.echo(f"mst: {line}", err=True))
 
 
 def is_fancy() -> bool:

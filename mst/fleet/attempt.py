@@ -24,6 +24,7 @@ from mst.errors import (
     RefusedError,
     StoreDenied,
     StoreError,
+    StoreExpired,
 )
 from mst.fleet.adoption import Adoption, rank
 from mst.fleet.confine import confined, join
@@ -37,7 +38,7 @@ from mst.fleet.overuse import Overuse, cap_files
 from mst.fleet.tokens import TokenKeeper
 from mst.model.fleet import Envelope
 from mst.model.manifest import ShardManifest
-from mst.model.shard import Hello, UnitKey
+from mst.model.shard import Hello, UnitKey, UsageReport
 from mst.process import tracing
 from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
@@ -128,6 +129,7 @@ class Attempt:
             ttl_s=self._envelope.limits.lease_ttl_s,
             draining=self._host.draining,
             hurrying=self._host.hurrying,
+            counts=self._host.counts,
         )
         try:
             with lease:
@@ -135,6 +137,8 @@ class Attempt:
                 with suppress(BrokerError):
                     self._host.ledger.start(self._envelope.ref, self._id)
                 return self._run(folder, lease)
+        except StoreExpired as error:
+            return Ended("given_back", str(error), word="store")
         except (RefusedError, CorruptFile, DigestMismatch, ObjectMissing, StoreDenied) as error:
             return Ended("failed", str(error))
         except StoreError as error:
@@ -281,6 +285,7 @@ class Attempt:
                 spend=self._host.spend(spec.run_id),
                 budget=Budget.of(plan.budget),
                 attempt=self._id,
+                told=self._used,
             ),
             unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},
@@ -315,6 +320,11 @@ class Attempt:
         delivery.take(done, paths)
         seconds = time.monotonic() - self._began.pop(done.key, time.monotonic())
         self._host.counts.unit_done(work=self._envelope.work, eval_name=self._envelope.eval_name, seconds=seconds)
+
+    def _used(self, report: UsageReport) -> None:
+        self._host.counts.used(
+            eval_name=self._envelope.eval_name, judge_calls=report.judge_calls or 0, cost_usd=report.cost_usd or 0.0
+        )
 
     def _greet(self, hello: Hello) -> None:
         self._hello = hello
@@ -351,7 +361,7 @@ class Attempt:
 
     def _unfinished(self, outcome: AttemptOutcome, delivery: Delivery, lease: Lease) -> Ended:
         if delivery.error is not None:
-            if isinstance(delivery.error, StoreDenied):
+            if isinstance(delivery.error, StoreDenied) and not isinstance(delivery.error, StoreExpired):
                 return Ended("failed", str(delivery.error))
             return Ended("given_back", str(delivery.error), word="store")
         if lease.why == "waiting_token":

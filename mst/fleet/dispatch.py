@@ -22,6 +22,7 @@ from mst.fleet.host import Send, send_shard
 from mst.fleet.keys import SigningKey
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_records import EntrySeed, Head
+from mst.fleet.sessions import ShardSessions
 from mst.fleet.signing import Verifier, sign
 from mst.fleet.tokens import refresh_key_of
 from mst.model.fleet import (
@@ -51,6 +52,7 @@ class Desk:
         broker: its URL without a password, for the record.
         embedded: the broker ends with this process.
         expires: when single secrets expire.
+        sessions: makes credentials for the store for each shard; without it workers use their own.
     """
 
     store: Store
@@ -67,6 +69,7 @@ class Desk:
     deadline: timedelta
     expires: Mapping[str, datetime] = field(default_factory=dict)
     plugins: Mapping[str, str] = field(default_factory=dict)
+    sessions: ShardSessions | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ def _prepare(
         archives[plan.shard].unlink()
     if record.grant_slot is not None:
         _grant(desk, record, secrets, issue=1)
+    _open_sessions(desk, record, keys)
     head = head_of(record, object_uri(desk.store, keys.folder))
     signed = _envelopes(desk, record, keys)
     seeds = [EntrySeed(shard=plan.shard, units=plan.units, envelope=signed[plan.shard]) for plan in record.shards]
@@ -145,6 +149,7 @@ def write_again(desk: Desk, record: DispatchRecord, shards: Sequence[ShardSpec],
     if record.grant_slot is not None:
         issue = desk.grants.next_issue(target_of(record), Verifier(TrustedSigners(signers=[_own_entry(desk)])))
         _grant(desk, record, secrets, issue=issue)
+    _open_sessions(desk, record, keys)
     seeds = [
         _seed_from_store(desk.store, keys.shard(plan.shard), plan, specs[plan.shard], signed[plan.shard])
         for plan in record.shards
@@ -153,6 +158,11 @@ def write_again(desk: Desk, record: DispatchRecord, shards: Sequence[ShardSpec],
     desk.book.write_dispatch(head, seeds)
     for plan in record.shards:
         desk.ledger.mark_sent(head.ref(plan.shard))
+
+
+def _open_sessions(desk: Desk, record: DispatchRecord, keys: DispatchKeys) -> None:
+    if desk.sessions is not None and record.store_sessions:
+        desk.sessions.issue(target_of(record), keys, [plan.shard for plan in record.shards])
 
 
 def _own_entry(desk: Desk) -> SignerEntry:
@@ -211,6 +221,7 @@ def _record(
         plugins=dict(desk.plugins),
         secrets=names,
         grant_slot=slot if names else None,
+        store_sessions=desk.sessions is not None,
         key_id=desk.key.key_id,
         recipients=list(desk.recipients) if names else [],
     )
@@ -275,5 +286,6 @@ def envelope_of(store: Store, keys: DispatchKeys, record: DispatchRecord, plan: 
         mst=record.mst,
         plugins=record.plugins,
         grant_slot=record.grant_slot,
+        store_session=record.store_sessions,
         key_id=record.key_id,
     )

@@ -38,11 +38,13 @@ class GrantTarget:
     dispatch: str
     work: Work
     eval_name: str
+    shard: int | None = None
 
     @property
     def slot(self) -> str:
-        """`grant:<run>.<dispatch>.<work>`."""
-        return grant_slot(self.run_id, self.dispatch, self.work)
+        """`grant:<run>.<dispatch>.<work>`, with `.<shard>` behind it for what only one shard may use."""
+        slot = grant_slot(self.run_id, self.dispatch, self.work)
+        return slot if self.shard is None else f"{slot}.{self.shard}"
 
     @property
     def scope(self) -> str:
@@ -91,6 +93,7 @@ def seal(
         run_id=target.run_id,
         dispatch=target.dispatch,
         work=target.work,
+        shard=target.shard,
         issue=issue,
         expires_at=expires_at,
         refresh_key=base64.b64encode(refresh_key or secrets.token_bytes(32)).decode(),
@@ -104,6 +107,7 @@ def seal(
         run_id=target.run_id,
         dispatch=target.dispatch,
         work=target.work,
+        shard=target.shard,
         eval_name=target.eval_name,
         issue=issue,
         expires_at=expires_at,
@@ -120,12 +124,8 @@ def verify(sealed: SealedGrant, target: GrantTarget, verifier: Verifier) -> tupl
         RefusedError: a bad signature, another dispatch's grant, or a blob with another digest.
     """
     grant = verifier.grant(sealed.record)
-    if (grant.run_id, grant.dispatch, grant.work, grant.eval_name) != (
-        target.run_id,
-        target.dispatch,
-        target.work,
-        target.eval_name,
-    ):
+    made_for = GrantTarget(grant.run_id, grant.dispatch, grant.work, grant.eval_name, grant.shard)
+    if made_for != target:
         raise RefusedError(f"the grant in {target.slot} was made for another dispatch")
     try:
         blob = base64.b64decode(sealed.blob, validate=True)
@@ -148,8 +148,8 @@ def open_grant(grant: Grant, blob: bytes, fleet_key: Opener, *, now: datetime) -
     except MstError as error:
         # Neither quoted nor chained: what a parser shows of this is secret.
         raise RefusedError(f"the sealed secrets cannot be read ({error.code})") from None
-    bound = (inside.run_id, inside.dispatch, inside.work, inside.issue)
-    if bound != (grant.run_id, grant.dispatch, grant.work, grant.issue):
+    bound = (inside.run_id, inside.dispatch, inside.work, inside.shard, inside.issue)
+    if bound != (grant.run_id, grant.dispatch, grant.work, grant.shard, grant.issue):
         raise RefusedError("the sealed secrets belong to another grant")
     if now - min(inside.expires_at, grant.expires_at) > CLOCK_TOLERANCE:
         raise RefusedError(f"the grant expired at {grant.expires_at.isoformat()}")

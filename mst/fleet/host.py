@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +50,7 @@ class Host:
         refusals: where refused work is told to its coordinator.
         tokens: where credentials that expire are renewed; without it a shard stops before they do.
         counts: what its metrics count.
+        store_with: opens the store with credentials of one shard rather than this machine's.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Host:
     refusals: RefusalBook | None = None
     bounds: ShardBounds = field(default_factory=ShardBounds)
     counts: Uncounted = field(default_factory=Uncounted)
+    store_with: Callable[[Mapping[str, str]], Store] | None = None
 
 
 def send_shard(send: Send, ledger: Ledger, signed: Signed, envelope: Envelope, attempt: int) -> None:

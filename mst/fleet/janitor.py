@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import structlog
 
-from mst.errors import BrokerError, InfrastructureError, MstError
+from mst.errors import BrokerError, InfrastructureError, MstError, StoreDenied
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.host import Send, send_shard
 from mst.fleet.janitor_rules import needed
@@ -29,6 +30,8 @@ log = structlog.get_logger(__name__)
 LOCK = "janitor"
 STOP_S = 5.0
 """How long stopping waits for a look that is under way."""
+RESTS = 6
+"""So many turns are left out after one that the store refused."""
 
 
 class Janitor:
@@ -96,6 +99,12 @@ class Janitor:
                     self._quiet_until = time.monotonic() + self._settle_s
                 self._reachable = True
                 self.look()
+            except StoreDenied as error:
+                # whoever may not look at the store leaves this to those who may
+                log.warning("janitor_rests", reason=str(error)[:300])
+                with suppress(BrokerError):
+                    self._presence.unlock(LOCK, self._owner)
+                self._ended.wait(RESTS * self._every_s)
             except InfrastructureError as error:
                 if isinstance(error, BrokerError):
                     self._reachable = False

@@ -11,17 +11,20 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import structlog
 
 from mst import __version__
-from mst.errors import BrokerError, InfrastructureError, MstError
+from mst.errors import BrokerError, InfrastructureError, MstError, RefusedError
 from mst.fleet.adoption import attempts_in
 from mst.fleet.attempt import Attempt, Ended
+from mst.fleet.grants import GrantTarget
 from mst.fleet.host import Host, send_shard
 from mst.fleet.ledger_states import BACKS_OFF
+from mst.fleet.sessions import SessionStore
 from mst.fleet.signing import Refusal, check_places
 from mst.model.fleet import Envelope, Message, Signed
 from mst.process import tracing
@@ -76,6 +79,8 @@ def _tell(host: Host, message: Message, error: Refusal) -> None:
 
 
 def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
+    if envelope.store_session:
+        host = _with_session(host, envelope)
     keys = shard_keys(envelope)
     seen = look(host, envelope, keys)
     if seen != "open":
@@ -104,6 +109,15 @@ def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
         )
     log.info("attempt_ended", attempt=outcome.attempt_id, how=ended.how, detail=(ended.detail or "")[:500])
     settle(host, envelope, signed, outcome.attempt_id, ended)
+
+
+def _with_session(host: Host, envelope: Envelope) -> Host:
+    """The same means, with the store as the shard's own credentials reach it."""
+    if host.store_with is None:
+        raise RefusedError("this worker cannot use credentials of one shard for its store")
+    target = GrantTarget(envelope.run_id, envelope.dispatch, envelope.work, envelope.eval_name, envelope.shard)
+    store = SessionStore(host.grants, target, verifier=host.verifier, fleet_key=host.fleet_key, connect=host.store_with)
+    return replace(host, store=store)
 
 
 def shard_keys(envelope: Envelope) -> ShardKeys:

@@ -47,6 +47,7 @@ from mst.model.shard import Work
 from mst.process import tracing
 from mst.process.group import MARK, new_mark
 from mst.shards.worker import kill_own_programs
+from mst.store.session import session_store
 from mst.store.uri import open_store
 
 PRESENT_S = 30.0
@@ -190,6 +191,9 @@ def _host(
         refusals=RefusalBook(client),
         bounds=options.bounds,
         counts=_counts(options),
+        store_with=lambda values: session_store(
+            store_uri, values, environ=os.environ, patience_s=options.store_patience_s
+        ),
     )
     keeper = _keeper(options, host)
 

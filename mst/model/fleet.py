@@ -124,6 +124,8 @@ class Envelope(Document):
     plugins: dict[str, str] = {}
     grant_slot: str | None = None
     """Where the sealed secrets are; none when the work declares no secret."""
+    store_session: bool = False
+    """Whether credentials for the store, for this shard alone, are sealed in a slot of the shard's own."""
     key_id: KeyId
 
     @property
@@ -154,6 +156,8 @@ class Message(Document):
 class Grant(Document):
     """The record of a sealed blob of secrets. Signed on its own, so that a blob can't be swapped."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     FORMAT: ClassVar[str] = GRANT_FORMAT
     KIND: ClassVar[str] = "grant"
     format: Literal["mst.grant/v1"] = "mst.grant/v1"
@@ -162,6 +166,8 @@ class Grant(Document):
     run_id: RunId
     dispatch: DispatchId
     work: Work
+    shard: int | None = None
+    """Of one shard alone: credentials for the store."""
     eval_name: str
     issue: int = Field(ge=1)
     expires_at: AwareDatetime
@@ -194,6 +200,7 @@ class GrantSecrets(Document):
     run_id: RunId
     dispatch: DispatchId
     work: Work
+    shard: int | None = None
     issue: int
     expires_at: AwareDatetime
     refresh_key: str = Field(repr=False)
@@ -290,6 +297,8 @@ class DispatchRecord(Document):
     secrets: list[str] = []
     """Names of the secrets that the work declares; with any, a rebuilt dispatch needs the secrets file again."""
     grant_slot: str | None = None
+    store_sessions: bool = False
+    """Whether each shard gets credentials for the store of its own."""
     key_id: KeyId
     recipients: list[str] = []
     """Public age recipients that the grant is sealed to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -34,6 +34,7 @@ from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.refusals import RefusalBook, RefusalWatch, payload_digest
 from mst.fleet.renewal import Renewer, credentials
+from mst.fleet.sessions import ShardSessions
 from mst.fleet.tokens import TokenDesk, TokenSlots
 from mst.model.base import Model
 from mst.model.fleet import (
@@ -48,6 +49,7 @@ from mst.model.shard import Work
 from mst.process import tracing
 from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
 from mst.store.contract import Store
+from mst.store.session import shard_session
 from mst.store.units import fetch_shard
 from mst.store.uri import check_writable, object_uri, open_store, redacted
 
@@ -73,6 +75,11 @@ class CeleryOptions(Model):
     """Send even when no worker serves the queue yet."""
     deadline_h: float = Field(default=24.0, gt=0, le=24 * 30)
     """Hours until the dispatch ends, waiting included."""
+    store_role: str | None = None
+    """ARN of a role that the coordinator takes on for each shard; workers then need no rights of their own at an `s3:`
+    store. `MST_STORE_ROLE` otherwise."""
+    store_session_s: int = Field(default=3600, ge=900, le=43200)
+    """Seconds that such a shard's credentials live; they are made again at half of it."""
     lease_ttl_s: float | None = Field(default=None, ge=0.2, le=3600)
     """How long a silent worker keeps a shard; 120, and 15 when embedded."""
 
@@ -142,6 +149,7 @@ class CeleryRunner:
         self._client = connect(settings.broker_url)
         self._broker = without_password(settings.broker_url)
         self._store_uri = settings.store
+        self._sessions = self._open_sessions(settings.store)
         self._store: Store = open_store(settings.store)
         check_writable(self._store, "check")
         self._book = DispatchBook(self._client)
@@ -150,12 +158,27 @@ class CeleryRunner:
         self._grants = GrantSlots(self._client, DEFAULT_PREFIX)
         self._send: Send = celery_sender(make_app(settings.broker_url))
 
+    def _open_sessions(self, store_uri: str) -> ShardSessions | None:
+        environ = self._context.environment
+        role = self._options.store_role or environ.get("MST_STORE_ROLE")
+        if not role:
+            return None
+        if not store_uri.startswith("s3:"):
+            raise UsageError(
+                f"{redacted(store_uri)}: credentials for one shard are for s3: stores; unset MST_STORE_ROLE"
+            )
+        duration_s = self._options.store_session_s
+        return ShardSessions(
+            make=lambda keys: shard_session(store_uri, keys, role_arn=role, duration_s=duration_s, environ=environ),
+            life=timedelta(seconds=duration_s),
+            grants=GrantSlots(self._client, DEFAULT_PREFIX),
+            key=self._key,
+            recipients=self._recipients,
+        )
+
     def run(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
         """See `Runner.run`. Refuses at once when nobody serves the queue."""
-        tracing.configure("mst")
-        first = shards[0]
-        root = tracing.root_of(scope_name(first.run_id, first.dispatch, first.work))
-        with tracing.span("mst.dispatch", parent=root, run_id=first.run_id, work=first.work, shards=len(shards)):
+        with _traced("mst.dispatch", shards):
             return self._follow(self._dispatch(shards, events), shards, events, cancel)
 
     def send(self, shards: Sequence[ShardSpec], events: ShardEvents) -> None:
@@ -164,7 +187,8 @@ class CeleryRunner:
         Raises:
             UsageError, RunnerError: nothing was sent out.
         """
-        self._dispatch(shards, events)
+        with _traced("mst.send", shards):
+            self._dispatch(shards, events)
 
     def _dispatch(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Sent:
         if not self._options.wait and not self._presence.workers(self._queue):
@@ -212,6 +236,19 @@ class CeleryRunner:
         )
         return renewer.tend
 
+    def _tending(self, sent: Sent) -> Callable[[Sequence[int]], None]:
+        """What is renewed while a dispatch is followed: credentials of the work, and those of its shards' store."""
+        renew, sessions = self._renewing(sent), self._sessions
+        if sessions is None or not sent.record.store_sessions:
+            return renew
+        numbers = [plan.shard for plan in sent.record.shards]
+
+        def tend(waiting: Sequence[int]) -> None:
+            sessions.tend(sent.target, sent.keys, numbers)
+            renew(waiting)
+
+        return tend
+
     def _desk(self) -> Desk:
         ttl_s = self._options.lease_ttl_s
         if ttl_s is None:
@@ -230,6 +267,7 @@ class CeleryRunner:
             limits=ShardLimits(lease_ttl_s=ttl_s),
             deadline=timedelta(hours=self._options.deadline_h),
             expires=read_expiries(self._context.secrets_file) if self._context.secrets_file is not None else {},
+            sessions=self._sessions,
         )
 
     def _follow(
@@ -258,7 +296,7 @@ class CeleryRunner:
             events=events,
             cancel=cancel,
             write_again=lambda: write_again(self._desk(), sent.record, shards, self._secrets(shards, events)),
-            tend=self._renewing(sent),
+            tend=self._tending(sent),
             refused=self._refusals(sent, events, sent_before=sent_before).look,
         )
         janitor.start()
@@ -269,6 +307,10 @@ class CeleryRunner:
             raise
         finally:
             janitor.stop()
+        if self._sessions is not None:
+            # they expire by themselves, should the broker not answer
+            with suppress(BrokerError):
+                self._sessions.drop(sent.target, [spec.index for spec in shards])
         self._finished.extend(shards)
         return outcomes
 
@@ -317,7 +359,8 @@ class CeleryRunner:
         if record.embedded or record.broker != self._broker:
             return None
         head = head_of(record, object_uri(self._store, keys.folder))
-        return self._follow(Sent(record, head, keys, target_of(record)), shards, events, cancel, sent_before=True)
+        with _traced("mst.attach", shards):
+            return self._follow(Sent(record, head, keys, target_of(record)), shards, events, cancel, sent_before=True)
 
     def _closed(self, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
         manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")
@@ -386,3 +429,11 @@ def _broker_url(option: str | None, environment: str | None) -> str | None:
     if option is not None and environment is not None and without_password(environment) == option:
         return environment
     return option or environment
+
+
+def _traced(name: str, shards: Sequence[ShardSpec]) -> AbstractContextManager[None]:
+    """A span of the dispatch's one trace, whichever coordinator works on it."""
+    tracing.configure("mst")
+    first = shards[0]
+    root = tracing.root_of(scope_name(first.run_id, first.dispatch, first.work))
+    return tracing.span(name, parent=root, run_id=first.run_id, work=first.work, shards=len(shards))

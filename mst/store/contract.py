@@ -22,6 +22,7 @@ KEY_MAX_BYTES = 900
 """S3 and GCS allow 1024 bytes for prefix and key together."""
 
 SEGMENT_MAX_BYTES = 255
+BRIEF_CHARS = 80
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_%~!'()=+@,-][A-Za-z0-9_%~!'()=+@,.-]*")
 
@@ -204,3 +205,8 @@ def check_prefix(prefix: str) -> str:
 def is_segment(name: str) -> bool:
     """Whether a name can be a segment of a key."""
     return len(name) <= SEGMENT_MAX_BYTES and _SEGMENT.fullmatch(name) is not None
+
+
+def brief_key(key: str) -> str:
+    """A key as messages name it where the reason matters more: those of packs can be longer than the rest together."""
+    return key if len(key) <= BRIEF_CHARS else f"{key[: BRIEF_CHARS // 2]}...{key[-BRIEF_CHARS // 2 :]}"

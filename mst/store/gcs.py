@@ -34,6 +34,7 @@ from mst.store.contract import (
     Folder,
     ObjectInfo,
     Store,
+    brief_key,
     check_key,
     check_prefix,
     check_range,
@@ -265,7 +266,7 @@ class GcsStore:
         from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - as above
         from google.resumable_media import DataCorruption, InvalidResponse  # noqa: PLC0415 - as above
 
-        what = f"cannot {action} {key or 'objects'} in {self.uri}"
+        what = f"cannot {action} {brief_key(key) or 'objects'} in {self.uri}"
         try:
             yield
         except MstError:

@@ -24,7 +24,16 @@ from obstore.exceptions import (
 )
 
 from mst.errors import MstError, ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
-from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix, check_range
+from mst.store.contract import (
+    GET_MAX_BYTES,
+    Digested,
+    Folder,
+    ObjectInfo,
+    brief_key,
+    check_key,
+    check_prefix,
+    check_range,
+)
 from mst.store.streams import file_size, pieces, save
 
 if TYPE_CHECKING:
@@ -234,7 +243,7 @@ class ObstoreStore:
     def _error(self, error: Exception, action: str, key: str) -> StoreError:
         text = str(error)
         status, code = _status(text), _code(text)
-        what = f"cannot {action} {key or 'objects'} in {self.uri}"
+        what = f"cannot {action} {brief_key(key) or 'objects'} in {self.uri}"
         if code == "NoSuchBucket":
             return StoreError(f"{what}: the bucket does not exist; create it or correct the URI")
         # obstore reports a write in flight (409) as if the object existed, which nobody knows yet.

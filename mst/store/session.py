@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from mst.errors import StoreDenied, StoreUnavailable, UsageError
+from mst.store.contract import Store
 from mst.store.layout import ShardKeys
+from mst.store.uri import open_store
 
 POLICY_MAX_CHARS = 2048
 """More of a session's policy Amazon does not take."""
 LEAST_S, MOST_S = 900, 12 * 3600
+_OWN = frozenset({"AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
 
 
 def shard_policy(uri: str, keys: ShardKeys) -> str:
@@ -65,6 +68,21 @@ def shard_policy(uri: str, keys: ShardKeys) -> str:
             " shorten the store's prefix or the eval's name"
         )
     return policy
+
+
+def session_store(uri: str, values: Mapping[str, str], *, environ: Mapping[str, str], patience_s: float) -> Store:
+    """Open a store with a session's credentials, and with none of this process's own.
+
+    Args:
+        uri: of the store, with its settings; a profile among them is left out.
+        values: what `shard_session` gave.
+        environ: this process's environment, for the region and the endpoint.
+        patience_s: see `open_store`.
+    """
+    parts = urlsplit(uri)
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name != "profile"])
+    kept = {name: value for name, value in environ.items() if name not in _OWN}
+    return open_store(urlunsplit(parts._replace(query=query)), environ={**kept, **values}, patience_s=patience_s)
 
 
 def shard_session(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
@@ -13,6 +14,8 @@ from mst.store.contract import Store, check_key
 from mst.store.file import FileStore
 from mst.store.memory import MemoryStore
 from mst.store.wrap import PATIENCE_S, Patience, PatientStore
+
+_LOG = logging.getLogger(__name__)
 
 ENTRY_POINTS = "mst.stores"
 """Entry point group of plugins: the name is the URI's scheme, the object an `OpenStore`."""
@@ -30,6 +33,7 @@ def open_store(
     patience: Patience | None = None,
     patience_s: float = PATIENCE_S,
     environ: Mapping[str, str] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> Store:
     """Open a result store; nothing is sent or made before its first use.
 
@@ -39,6 +43,8 @@ def open_store(
         patience: clock and waits of retries; overrides `patience_s`.
         patience_s: how long a call goes on trying while the store does not answer.
         environ: where credentials and settings are looked up; the process's environment by default.
+        notice: told once, in a line for people, when the store has not answered for some seconds; a warning in the log
+            by default.
 
     Raises:
         UsageError: a kind that nobody offers, or a URI that is wrong.
@@ -47,7 +53,18 @@ def open_store(
     if not colon or "/" in scheme:
         raise UsageError(f"{redacted(uri)!r} is not a store URI; for a folder, write file:{redacted(uri)}")
     store = _opener(scheme)(uri, os.environ if environ is None else environ)
-    return PatientStore(store, patience or Patience(patience_s=patience_s))
+    return PatientStore(store, patience or Patience(patience_s=patience_s, notice=_once(notice or _LOG.warning)))
+
+
+def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    told: list[str] = []
+
+    def first(line: str) -> None:
+        if not told:
+            told.append(line)
+            tell(line)
+
+    return first
 
 
 def redacted(uri: str) -> str:

@@ -20,9 +20,13 @@ from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, Stor
 
 T = TypeVar("T")
 
+CHECK = "check the network, and the endpoint and region of the store"
+
 PATIENCE_S = 60.0
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 15.0
+NOTICE_S = 2.0
+"""Nobody is told of a silence shorter than this."""
 
 
 def wait(seconds: float) -> None:
@@ -39,12 +43,14 @@ class Patience:
         sleep: waits so many seconds; may raise to give up early (a drain, a cancel).
         clock: monotonic seconds.
         draw: a uniform number between two bounds.
+        notice: told, in a line for people, of every call that is still tried again after `NOTICE_S`, each once.
     """
 
     patience_s: float = PATIENCE_S
     sleep: Callable[[float], None] = wait
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[float, float], float] = field(default=random.uniform)
+    notice: Callable[[str], None] = lambda _line: None
 
     def start(self) -> Tries:
         """The count of one call's tries."""
@@ -59,6 +65,7 @@ class Tries:
         self._began = patience.clock()
         self._longest_s = FIRST_WAIT_S
         self.failed = 0
+        self._told = False
 
     def pause(self, error: MstError) -> None:
         """Wait before the next try.
@@ -74,6 +81,10 @@ class Tries:
         spent_s = self._patience.clock() - self._began
         if spent_s + wait_s > self._patience.patience_s:
             raise StoreUnavailable(f"{error} (tried {self.failed} times in {spent_s:.0f} s)") from error
+        if spent_s + wait_s > NOTICE_S and not self._told:
+            self._told = True
+            most_s = self._patience.patience_s
+            self._patience.notice(f"{error}; trying again for up to {most_s:.0f} s - {CHECK}")
         self._longest_s = min(self._longest_s * 2, LONGEST_WAIT_S)
         self._patience.sleep(wait_s)
 

@@ -260,7 +260,8 @@ class Bed:
         for shard in store.list_folder(keys.shards).folders:
             for attempt in attempts_in(store, keys.shard(int(shard))):
                 stored = StoredUnits(store, keys.shard(int(shard)), attempt)
-                grading = [Unit.from_json(data, name).trial_grading for name, data in stored.read(stored.names)]
+                names = [name for name in stored.names if name.endswith(".json")]
+                grading = [Unit.from_json(data, name).trial_grading for name, data in stored.read(names)]
                 found |= {f"{one.key.variant.upper()} {one.key.case_id}" for one in grading if one is not None}
         return found
 

@@ -24,7 +24,7 @@ mkdir -p deep/er; head -c 70000 /dev/zero > deep/er/out.bin; echo "$0" >> deep/e
 echo "$0 $id" >> {marks}/finished
 echo "answer of $0"
 """
-CHANGES = ("runId", "agentDurationMs", "durationMs", "stagesMs", "startedAt")
+CHANGES = ("runId", "attemptId", "agentDurationMs", "durationMs", "stagesMs", "startedAt")
 """Fields of a trial that may differ between two collections."""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mst.errors import RefusedError, StoreError, UsageError
+from mst.errors import RefusedError, StoreError, StoreUnavailable, UsageError
 from mst.store import check_writable, key_of, object_uri, open_store, redacted
 from mst.store.file import FileStore
 
@@ -105,3 +105,21 @@ def test_a_store_that_cannot_be_written_is_found_early(tmp_path):
         check_writable(open_store(f"file:{tmp_path}/taken"), "eval")
     assert "\n" not in str(caught.value)
     check_writable(open_store(f"file:{tmp_path}/free"), "eval")
+
+
+def test_a_store_that_stays_away_is_told_once_however_many_calls_wait(caplog, monkeypatch):
+    monkeypatch.setattr("mst.store.wrap.NOTICE_S", 0)
+    told = []
+    environ = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    store = open_store(
+        "s3://bucket/x?endpoint_url=http://127.0.0.1:9", patience_s=1.5, environ=environ, notice=told.append
+    )
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            store.get("k")
+    assert len(told) == 1
+    assert "s3://bucket/x" in told[0]
+    assert caplog.text == ""
+    with pytest.raises(StoreUnavailable):
+        open_store("s3://bucket/x?endpoint_url=http://127.0.0.1:9", patience_s=1.5, environ=environ).get("k")
+    assert "trying again" in caplog.text

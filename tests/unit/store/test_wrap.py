@@ -173,3 +173,25 @@ def test_a_wait_may_end_the_call(inner):
     inner.before = [StoreUnavailable("down")]
     with pytest.raises(Drained):
         PatientStore(inner, Patience(60, sleep=sleep)).get("a")
+
+
+def test_a_call_that_is_tried_for_long_is_told_once_and_soon(clock):
+    told = []
+    patience = Patience(60, clock.sleep, lambda: clock.now_s, lambda low, high: high, told.append)
+    flaky = Flaky()
+    flaky.before = [StoreUnavailable("no answer")] * 6
+    begun = []
+    flaky.put = lambda key, data, **more: begun.append((clock.now_s, list(told))) or Flaky.put(flaky, key, data)
+    PatientStore(flaky, patience).put("k", b"v")
+    assert len(told) == 1
+    assert told[0].startswith("no answer; trying again for up to 60 s - check")
+    assert max(at for at, said in begun if not said) <= 2
+
+
+def test_a_short_silence_is_told_to_nobody(clock):
+    told, flaky = [], Flaky()
+    flaky.before = [StoreUnavailable("no answer")] * 3
+    PatientStore(flaky, Patience(60, clock.sleep, lambda: clock.now_s, lambda low, high: high, told.append)).put(
+        "k", b""
+    )
+    assert told == []
