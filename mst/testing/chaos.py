@@ -25,12 +25,11 @@ import psutil
 import redis
 
 from mst.errors import MstError
-from mst.fleet.dispatch_book import DispatchBook
-from mst.fleet.ledger_states import FINAL, HELD
 from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
 from mst.testing.equality import differences
 from mst.testing.fleet import GRADE_QUEUE, Bed
+from mst.testing.ledger import broken_rules
 
 QUEUE_KEY = f"mst:{GRADE_QUEUE}"
 _EXCHANGE = 2
@@ -313,7 +312,7 @@ class Chaos:
             at, _, key = line.partition(" ")
             if float(at) > durable.get(key, float("inf")):
                 self.report.paid_twice.append(f"{key}: durable at {durable[key]:.3f}, asked again at {at}")
-        self._check_ledger(regrade)
+        self.report.broken_rules += broken_rules(self._bed.fleet.client)
 
     def _durable(self, regrade: RunFolder) -> tuple[dict[str, float], int]:
         """Since when the store has each judged answer, and how many attempts there were."""
@@ -328,19 +327,6 @@ class Chaos:
             found[key] = min(found.get(key, float("inf")), path.stat().st_mtime)
         self.report.shards = max((len(list(one.glob("shards/*"))) for one in home.iterdir()), default=0)
         return found, len(list(home.glob("*/shards/*/attempts/*")))
-
-    def _check_ledger(self, regrade: RunFolder) -> None:
-        """Rules of the ledger that must hold at the end, whatever happened."""
-        book = DispatchBook(self._bed.fleet.client)
-        for scope in book.open_dispatches():
-            head = book.head(scope)
-            if head is None or head.run_id != regrade.run_id:
-                continue
-            for shard, entry in book.entries(head):
-                if entry.state in FINAL and (entry.open or entry.in_flight):
-                    self.report.broken_rules.append(f"{scope}.{shard} is {entry.state} and has an open attempt")
-                if entry.state in HELD and not entry.open:
-                    self.report.broken_rules.append(f"{scope}.{shard} is {entry.state} and nobody has it")
 
 
 def _kill_group(process: subprocess.Popen[str]) -> bool:

@@ -29,6 +29,7 @@ from mst.store.layout import RunKeys
 from mst.store.units import StoredUnits
 from mst.store.uri import open_store
 from mst.testing.commandline import Said, ended, environment, run_mst, start_mst, until
+from mst.testing.ledger import broken_rules
 from mst.testing.quiz_eval import Quiz
 from mst.testing.servers import ValkeyServer, valkey
 
@@ -141,6 +142,11 @@ class Fleet:
         waits = self.client.exists(DEFAULT_PREFIX + GRADE_QUEUE)
         return bool(waits or DispatchBook(self.client).open_dispatches())
 
+    def check(self) -> None:
+        """See that the ledger keeps its rules, whatever a test did to it."""
+        broken = broken_rules(self.client)
+        assert not broken, broken
+
     def dismiss(self, worker: Worker) -> None:
         """End a worker at once and forget it: no coordinator takes it for one that serves."""
         worker.kill()
@@ -167,6 +173,8 @@ def fleet(
         one = Fleet(own, broker, store_uri or f"file:{home / 'store'}", store_environ or {})
         try:
             yield one
+            one.revive()
+            one.check()
         finally:
             one.stop()
 
@@ -200,6 +208,7 @@ class Bed:
             os.killpg(one.pid, signal.SIGKILL)
             one.communicate()
         self.fleet.revive()
+        self.fleet.check()
         if left or self.fleet.is_at_work():
             self.fleet.stop_workers()
             self.fleet.client.flushall()

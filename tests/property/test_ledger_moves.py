@@ -1,8 +1,12 @@
 """The ledger's moves, at random: first the pure machine, then Redis beside it, which must say and hold the same."""
 
 import itertools
+import random
+import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +20,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from mst.errors import BrokerError
+from mst.fleet import ledger_machine
 from mst.fleet import ledger_states as ls
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
@@ -24,6 +30,7 @@ from mst.fleet.ledger_machine import decide, is_past_limit
 from mst.fleet.ledger_records import EntrySeed, Head
 from mst.fleet.ledger_states import FINAL, Entry, Outcome, State, Terms
 from mst.model.fleet import ShardLimits, ShardRef, Signed
+from mst.testing.brokerproxy import broker_proxy
 from mst.testing.servers import valkey
 
 UNITS = 6
@@ -32,6 +39,9 @@ UNIT_TOKENS = [f"{number:024x}" for number in range(UNITS)]
 REASONS = ["drain", "preempted", "store", "incompatible", "waiting_token", "crashed", "silence", "out_of_memory"]
 NOW = 2_000_000_000_000
 HOUR_MS = 3_600_000
+
+FAULTS = [None] * 24 + ["cut", "delay"] * 2 + ["lost-answer", "twice"] * 4 + ["drop"]
+"""One is drawn for each move; `drop` costs a time limit."""
 
 picks = st.sampled_from([0, 0, 0, 0, 0, 1, 2])
 rarely = st.sampled_from([False] * 7 + [True])
@@ -299,6 +309,72 @@ class RedisLedger(PureLedger):
             assert self.client.pttl(key) > 6 * 24 * HOUR_MS, key
 
 
+class FaultyLedger(RedisLedger):
+    """The same, over a connection that loses, delays, doubles and cuts: what was done twice must be done twice in the
+    pure machine, and the answer that came through is the answer to that one."""
+
+    def __init__(self, client, faults):
+        self.faults = faults
+        faults.plan = lambda _words: None
+        super().__init__(client)
+        self.random = random.Random(next(self.numbers))
+
+    def apply(self, event) -> Outcome:
+        before = self.faults.done
+        self.faults.plan = lambda words: self.random.choice(FAULTS) if words[0].upper() == b"EVALSHA" else None
+        try:
+            found = self.send_until_answered(event)
+        finally:
+            self.faults.plan = lambda _words: None
+        outcomes = [PureLedger.apply(self, event) for _ in range(self.faults.done - before)]
+        expected = outcomes[self.faults.answered - before - 1]
+        if self.entry.state in FINAL:
+            expected, found = replace(expected, cancel=""), replace(found, cancel="")
+        assert found == expected
+        return found
+
+    def send_until_answered(self, event):
+        for _ in range(50):
+            with suppress(BrokerError):
+                return self.send(event)
+        raise AssertionError("no answer")
+
+
+def events_of(entry):
+    """Everything that may be tried on an entry, by its own attempt and by one that never was."""
+    yield from (ls.Acquire(token=token) for token in TOKENS[:2])
+    for attempt in {entry.attempt_id or "1-" + "f" * 16, "9-" + "f" * 16}:
+        yield from (ls.Start(attempt), ls.Renew(attempt), ls.Progress(attempt, done=entry.done + 1))
+        yield from (ls.GiveBack(attempt, reason) for reason in ("drain", "crashed", "waiting_token"))
+        yield from (ls.Finish(attempt, to, "why") for to in (State.FAILED, State.CANCELLED))
+        yield from (ls.Expire(attempt, died=died) for died in (False, True))
+    yield from (ls.Commit(1), ls.GiveUp(), ls.Cancel("user"), ls.Requeue(), ls.Sent())
+
+
+def test_every_transition_of_the_table_can_happen_and_no_other():
+    names = {kind: name for kind, (name, _) in ledger_machine._MOVES.items()}
+    terms = Terms(deadline_ms=NOW + 24 * HOUR_MS, lease_ttl_ms=HOUR_MS, attempts=2, idle_attempts=2)
+    waiting, known, reached = [Entry(terms=terms, units=2)], set(), set()
+    while waiting:
+        entry = waiting.pop()
+        if repr(entry) in known:
+            continue
+        known.add(repr(entry))
+        later = [replace(entry, lease_until_ms=1)] if entry.has_lease(NOW) else []
+        later.append(replace(entry, terms=replace(entry.terms, deadline_ms=1)))
+        # the flag is the whole dispatch's, so another shard's cancel sets it here
+        later.append(replace(entry, cancel="user"))
+        for event in events_of(entry):
+            after, _ = decide(entry, event, NOW)
+            if after != entry:
+                reached.add((names[type(event)], entry.state, after.state))
+            later.append(after)
+        waiting += [one for one in later if one.sends < 3 and one.n < 3]
+    table = {(name, old, new) for name, rows in ls.TRANSITIONS.items() for old, news in rows.items() for new in news}
+    unchanged = {("commit", State.COMMITTED, State.COMMITTED), ("start", State.RUNNING, State.RUNNING)}
+    assert reached == table - unchanged
+
+
 def test_pure_ledger_keeps_its_invariants():
     run_state_machine_as_test(PureLedger, settings=settings(max_examples=300, stateful_step_count=60, deadline=None))
 
@@ -317,3 +393,24 @@ def test_redis_ledger_moves_like_the_pure_one(tmp_path):
             ),
         )
         client.close()
+
+
+@pytest.mark.server
+def test_moves_that_are_lost_doubled_or_cut_on_the_way_are_moves_all_the_same(tmp_path):
+    with (
+        valkey(tmp_path) as server,
+        tempfile.TemporaryDirectory() as short,
+        broker_proxy(server.url, Path(short)) as faults,
+    ):
+        client = connect(faults.url, answer_s=0.3)
+        run_state_machine_as_test(
+            lambda: FaultyLedger(client, faults),
+            settings=settings(
+                max_examples=20,
+                stateful_step_count=30,
+                deadline=None,
+                suppress_health_check=[HealthCheck.too_slow],
+            ),
+        )
+        client.close()
+        assert faults.faults > 50
