@@ -108,7 +108,9 @@ class Servers:
         return {
             server.command: declared_path({**self._env, **server.env})
             for server in self.declared.values()
-            if isinstance(server, StdioServer) and server.command.removeprefix("./") not in listed
+            if isinstance(server, StdioServer)
+            and server.image is None
+            and server.command.removeprefix("./") not in listed
         }
 
     def faults(self) -> list[str]:
