@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Grade a stored run again, as a run of its own beside it.
 
-    RUN is a run folder, a run ID, its 6-hex short form, or `latest`.
+    RUN is a run folder, a run ID, its 6-hex short form, `latest`, or a store URI.
 
     \b
     mst grade latest

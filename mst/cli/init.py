@@ -38,6 +38,17 @@ def command(folder: Path, results: tuple[Path, ...]) -> None:
         click.echo(folder / name)
     click.echo(f"\nTry it:\n  mst validate {config} --oracle --noop\n  mst run {config}\n")
     click.echo(needed_note(candidates=1, cases=None))
+    if (checkout := _checkout(folder)) is not None:
+        click.echo(
+            f"\nThis is in the git checkout {checkout.name}: commit the eval with your work. "
+            "Results go to .mst-results, a folder for .gitignore."
+        )
+
+
+def _checkout(folder: Path) -> Path | None:
+    """The git checkout that a folder is in, None when it is in none."""
+    there = folder.resolve()
+    return next((parent for parent in (there, *there.parents) if (parent / ".git").exists()), None)
 
 
 def write_starter(folder: Path) -> None:

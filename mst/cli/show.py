@@ -33,7 +33,7 @@ def command(
 ) -> None:
     """Show a run's result again.
 
-    RUN is a run folder, a run ID, its 6-hex short form, or `latest`.
+    RUN is a run folder, a run ID, its 6-hex short form, `latest`, or a store URI.
     """
     from mst.cli.ending import show
     from mst.cli.results import located

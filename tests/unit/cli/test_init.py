@@ -23,6 +23,16 @@ def test_the_starter_is_sound_and_says_how_many_cases_a_verdict_needs(tmp_path):
     assert len(found.resolved.cases) >= 8
 
 
+@pytest.mark.parametrize("where", ["new", "."])
+def test_a_folder_in_a_git_checkout_is_said_to_be_there(tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    assert "git checkout" not in CliRunner().invoke(command, ["elsewhere"]).stdout
+    (tmp_path / ".git").mkdir()
+    said = CliRunner().invoke(command, [where]).stdout
+    assert f"in the git checkout {tmp_path.name}" in said
+    assert ".gitignore" in said
+
+
 def test_nothing_is_overwritten_and_nothing_half_written(tmp_path):
     (tmp_path / "cases.yaml").write_text("mine")
     with pytest.raises(UsageError, match=r"cases\.yaml: already there"):

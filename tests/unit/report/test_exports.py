@@ -303,6 +303,22 @@ def test_a_comment_names_the_regressions(four):
 NAMES = ["@octocat", "#12", "a|b", "`x`", "**b**", "[l](https://e.x)", "<b>", "&lt;", "https://e.x", "www.e.x", "a@b.c"]
 
 
+def test_a_comment_renders_as_github_reads_it(four):
+    parser = pytest.importorskip("markdown_it").MarkdownIt("gfm-like", {"linkify": False, "html": True})
+    page = parser.render(exported("markdown", four.folder).decode())
+    assert page.count("<table>") == 1
+    assert page.count("<tr>") == 1 + len(four.summary.variants)
+    assert "<blockquote>" in page
+    assert (
+        page.index("<details>")
+        < page.index("<code>query-none</code>", page.index("<details>"))
+        < page.index("</details>")
+    )
+    tags = set(re.findall(r"<(\w+)", re.sub(r"<code>.*?</code>", "", page)))
+    harmless = "h3 blockquote p ul li table thead tbody tr th td strong details summary sub br"
+    assert tags <= set(harmless.split())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_names_do_nothing_in_a_comment(name):
     parser = pytest.importorskip("markdown_it").MarkdownIt("gfm-like", {"linkify": False})
