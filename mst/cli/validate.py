@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mst.cli.options import as_json, secrets_file
+from mst.cli.options import as_json, read_runner_options, runner_options, secrets_file
 
 if TYPE_CHECKING:
     from mst.cli.validation import Validation
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 @click.command(
     name="validate",
-    epilog="Example: mst validate eval.yaml --oracle --noop",
+    epilog="Examples: mst validate eval.yaml --oracle --noop; the same in shards: --runner process "
+    "--runner-option shards=2",
 )
 @click.argument("config", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--oracle", is_flag=True, help="Grade every reference solution: a sound case passes it.")
 @click.option("--noop", is_flag=True, help="Grade doing nothing: it must fail, or pass where nothing is to be done.")
 @click.option("--strict", is_flag=True, help="Count cases that can only be checked in a real run as faulty.")
+@runner_options
 @secrets_file
 @as_json
 @click.pass_context
@@ -31,6 +33,8 @@ def command(
     oracle: bool,
     noop: bool,
     strict: bool,
+    runner: str,
+    runner_option: tuple[str, ...],
     secrets_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -38,10 +42,11 @@ def command(
 
     Exit code 0: sound; 1: a case is faulty; 2: the eval cannot run as it is.
     """
-    from mst.cli.validation import validate
+    from mst.cli.validation import Where, validate
 
     stand_ins = [name for name, wanted in (("oracle", oracle), ("noop", noop)) if wanted]
-    found = validate(config, stand_ins, secrets_file)
+    where = Where(runner=runner, options=read_runner_options(runner_option))
+    found = validate(config, stand_ins, secrets_file, where)
     if as_json:
         import json
 

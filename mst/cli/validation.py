@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from mst.cli.grading import open_runner, parse_options
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.preflight import checks_faults, client_faults, grader_faults
+from mst.cli.progress import Progress
 from mst.config.recorded import conceal, new_key
-from mst.config.registry import plugin_versions
+from mst.config.registry import lookup, plugin_versions
 from mst.config.resolve import ResolvedEval, load_eval
-from mst.config.secrets import secrets_for
+from mst.config.secrets import names_needed, secrets_for
 from mst.config.variants import Difference
 from mst.errors import SecretMissing
 from mst.grade.names import graders_for
-from mst.runs.casecheck import CaseCheck, StandIn, check_cases
-from mst.shards.contract import Cancel
+from mst.model.shard import Work
+from mst.runs.casecheck import RUN_ID, CaseCheck, StandIn, check_cases
+from mst.runs.folder import RunFolder
+from mst.shards.casecheck import Shards, check_cases_in_shards, empty_folder
+from mst.shards.contract import Cancel, RunnerContext
+from mst.shards.coordinate import refuse_too_many
 
 
 @dataclass
@@ -95,12 +103,27 @@ def _is_faulty(check: CaseCheck, *, strict: bool) -> bool:
     return check.is_faulty or (strict and check.verdict == "deferred")
 
 
-def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None) -> Validation:
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The runner that checks cases, with its options as given."""
+
+    runner: str = "local"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+HERE = Where()
+
+
+def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None, where: Where = HERE) -> Validation:
     """Check an eval, and its cases with the stand-ins named. The result's `resolved` is closed already.
 
     Raises:
         ConfigError: faults of the config, its datasets or its files.
+        UsageError: of the runner's options.
     """
+    kind = lookup("runners", where.runner)
+    options = parse_options(where.runner, kind, where.options)
+    refuse_too_many(where.runner, getattr(options, "shards", 1), kind.max_shards)
     with load_eval(config) as resolved:
         plan = resolved.plan
         trials = sum(plan.trials_of(case) for case in resolved.cases) * len(plan.variants)
@@ -110,7 +133,7 @@ def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None) 
             plugins=plugin_versions(plan.plugins),
             warnings=list(resolved.warnings),
         )
-        secrets = _secrets(found, secrets_file)
+        secrets = _secrets(found, secrets_file, local=kind.reads_environment)
         found.faults += client_faults(resolved)
         found.faults += checks_faults(resolved)
         found.warnings += _ungraded(resolved)
@@ -121,21 +144,55 @@ def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None) 
             return found
         cancel = Cancel()
         with cancelled_by_interrupt(cancel):
-            for stand_in in stand_ins:
-                found.checks[stand_in] = asyncio.run(
-                    check_cases(resolved, cast("StandIn", stand_in), secrets=secrets, cancel=cancel)
-                )
+            for name in stand_ins:
+                stand_in = cast("StandIn", name)
+                if where.runner == "local":
+                    found.checks[name] = asyncio.run(check_cases(resolved, stand_in, secrets=secrets, cancel=cancel))
+                else:
+                    shards = _shards(where.runner, kind, options, resolved, secrets, secrets_file)
+                    found.checks[name] = _in_shards(resolved, stand_in, shards, cancel)
         found.interrupted = cancel.is_set()
         return found
 
 
-def _secrets(found: Validation, secrets_file: Path | None) -> dict[str, str] | None:
+def _shards(
+    name: str, kind: Any, options: Any, resolved: ResolvedEval, secrets: Mapping[str, str], secrets_file: Path | None
+) -> Shards:
+    def context(folder: RunFolder, work: Work) -> RunnerContext:
+        return RunnerContext(
+            run_id=folder.run_id,
+            eval_name=resolved.plan.name,
+            work=work,
+            scratch=folder.work,
+            results_root=folder.path.parent.parent,
+            environment=dict(os.environ),
+            secrets_file=secrets_file,
+        )
+
+    return Shards(
+        name=name,
+        count=getattr(options, "shards", 1),
+        open=lambda given, work: open_runner(kind, options, given, work),
+        context=context,
+        secrets=secrets,
+        secret_names=names_needed(resolved.plan, resolved.cases.equipped(), "grade"),
+    )
+
+
+def _in_shards(resolved: ResolvedEval, stand_in: StandIn, shards: Shards, cancel: Cancel) -> list[CaseCheck]:
+    with tempfile.TemporaryDirectory(prefix="mst-check-") as scratch:
+        folder = empty_folder(Path(scratch), RUN_ID)
+        with Progress(f"tried ({stand_in})", None, shards.secrets) as progress:
+            return check_cases_in_shards(resolved, stand_in, shards, folder=folder, events=progress, cancel=cancel)
+
+
+def _secrets(found: Validation, secrets_file: Path | None, *, local: bool) -> dict[str, str] | None:
     values: dict[str, str] = {}
     plan, cases = found.resolved.plan, found.resolved.cases
     missing: list[str] = []
     for work in ("collect", "grade"):
         try:
-            values |= secrets_for(plan, cases, work, secrets_file, local=True)
+            values |= secrets_for(plan, cases, work, secrets_file, local=local)
         except SecretMissing as error:
             missing += str(error).splitlines()
     found.faults += dict.fromkeys(missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,10 +17,10 @@ from mst.grade.contract import Grader
 from mst.grade.live import Live
 from mst.grade.names import graders_for
 from mst.judges.contract import Subject
-from mst.model.case import Case, EvalPlan, Variant
+from mst.model.case import Case, EvalPlan, GraderSpec, Variant
 from mst.model.keys import TrialKey
-from mst.model.score import GraderScore
-from mst.model.trial import trial_digest
+from mst.model.score import GraderScore, TrialGrading
+from mst.model.trial import TrialRecord, trial_digest
 from mst.process.redact import Redactor
 from mst.process.scratch import scratch_prefix
 from mst.process.stop import Stop
@@ -69,7 +69,7 @@ async def check_cases(
     Raises:
         ConfigError: a grader cannot be made.
     """
-    plan = _stand_in_plan(resolved.plan, stand_in)
+    plan = stand_in_plan(resolved.plan, stand_in)
     found: dict[str, CaseCheck] = {}
     with tempfile.TemporaryDirectory(prefix=scratch_prefix("check")) as name:
         scratch = Path(name)
@@ -97,40 +97,73 @@ def _keys(resolved: ResolvedEval, stand_in: StandIn) -> Iterator[TrialKey]:
         yield TrialKey(variant=stand_in, case_id=case_id, trial=0)
 
 
-def _stand_in_plan(plan: EvalPlan, stand_in: StandIn) -> EvalPlan:
+def stand_in_plan(plan: EvalPlan, stand_in: StandIn) -> EvalPlan:
+    """The plan with the stand-in as its only variant, once, in the baseline's sandbox; nothing is compared."""
     baseline = plan.variant(plan.baseline)
     variant = Variant(name=stand_in, client=stand_in, trial_limits=baseline.trial_limits, sandbox=baseline.sandbox)
-    return plan.model_copy(update={"variants": [variant], "baseline": stand_in, "pairwise_judges": []})
+    once = {"trials": 1, "trials_override": 1, "retries": 0}
+    return plan.model_copy(update={"variants": [variant], "baseline": stand_in, "pairwise_judges": [], **once})
+
+
+def telling(specs: Sequence[GraderSpec], stand_in: StandIn) -> list[GraderSpec]:
+    """The assertions that say something about a stand-in."""
+    return [spec for spec in specs if stand_in == "noop" or spec.type not in TOOL_ASSERTIONS]
 
 
 class _Checker:
     def __init__(
         self, resolved: ResolvedEval, plan: EvalPlan, stand_in: StandIn, secrets: Mapping[str, str], scratch: Path
     ) -> None:
-        self.resolved = resolved
-        self.plan = plan
-        self.stand_in = stand_in
+        self.judging = Judging(resolved.plan, plan, stand_in)
+        self.cases = resolved.cases
         files: FileSource = resolved.files
         self.source = Live(plan, files=files, secrets=secrets, scratch=scratch, redactor=Redactor(secrets.values()))
 
     async def check(self, collected: Collected) -> CaseCheck:
         record = collected.record
-        case = self.resolved.cases.get(record.case_id)
+        case = self.cases.get(record.case_id)
+        graders, _put_off = self.judging.graders(case)
+        grading = None
+        if record.status == "completed" and graders:
+            key = TrialKey(variant=record.variant, case_id=case.id, trial=0)
+            subject = Subject(
+                case=case,
+                record=record,
+                digest=trial_digest(record.to_json(), record.artifact_files),
+                artifacts=TrialArtifacts(collected.artifacts or Path(), record.artifact_files),
+            )
+            grading = await self.source.trial(key, subject, graders)
+        return self.judging.check(case, record, grading)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """From what graders found to what it says about the case. Pure.
+
+    Attributes:
+        whole: the eval's own plan.
+        plan: with the stand-in; see `stand_in_plan`.
+    """
+
+    whole: EvalPlan
+    plan: EvalPlan
+    stand_in: StandIn
+
+    def check(self, case: Case, record: TrialRecord, grading: TrialGrading | None) -> CaseCheck:
+        """What a stand-in's trial shows about its case.
+
+        Args:
+            case: whole.
+            record: of the trial.
+            grading: by the graders that were asked; None when there was nothing to ask them.
+        """
         if record.status == "incomplete":
             return CaseCheck(case.id, "MISSING", record.error or "")
         if record.status == "error":
             return CaseCheck(case.id, "FAILED", f"{record.error_kind}: {record.error}")
-        graders, put_off = self._graders(case)
-        if not graders:
+        graders, put_off = self.graders(case)
+        if not graders or grading is None:
             return self._ungraded(case, put_off)
-        key = TrialKey(variant=record.variant, case_id=case.id, trial=0)
-        subject = Subject(
-            case=case,
-            record=record,
-            digest=trial_digest(record.to_json(), record.artifact_files),
-            artifacts=TrialArtifacts(collected.artifacts or Path(), record.artifact_files),
-        )
-        grading = await self.source.trial(key, subject, graders)
         outcome = trial_outcome(grading)
         faults = failing(grading.scores)
         if outcome == "error":
@@ -139,21 +172,19 @@ class _Checker:
             return CaseCheck(case.id, "deferred", _deferred(grading.scores))
         return self._verdict(case, passed=outcome == "passed", faults=faults, put_off=put_off)
 
-    def _graders(self, case: Case) -> tuple[list[Grader], list[str]]:
+    def graders(self, case: Case) -> tuple[list[Grader], list[str]]:
         """Graders to ask, and names of those that say nothing about a stand-in."""
         stripped = case.model_copy(update={"judges": []})
         graders = graders_for(self.plan, self.plan.variants[0], stripped)
-        if self.stand_in == "noop":
-            return graders, []
-        put_off = [grader.name for grader in graders if grader.spec.type in TOOL_ASSERTIONS]
-        return [grader for grader in graders if grader.name not in put_off], put_off
+        asked = [grader for grader in graders if telling([grader.spec], self.stand_in)]
+        return asked, [grader.name for grader in graders if grader not in asked]
 
     def _ungraded(self, case: Case, put_off: list[str]) -> CaseCheck:
         if put_off:
             return CaseCheck(case.id, "deferred", f"{', '.join(put_off)}: a reference solution calls no tools")
-        if case.judges or any(variant.judges for variant in self.resolved.plan.variants):
+        if case.judges or any(variant.judges for variant in self.whole.variants):
             return CaseCheck(case.id, "deferred", "only judges grade this case, and they are not asked here")
-        if self.resolved.plan.pairwise_judges:
+        if self.whole.pairwise_judges:
             return CaseCheck(case.id, "deferred", "only comparisons are made of this case")
         return CaseCheck(case.id, "FAILED", "nothing grades this case: give it assertions, checks or a judge")
 
