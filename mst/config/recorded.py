@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -70,9 +70,9 @@ def conceal(value: Any, key: str) -> Any:
     return _conceal(value, bytes.fromhex(key), is_credential=False)
 
 
-def credential_paths(value: Any) -> list[Keys]:
-    """Where plain data holds what looks like a credential."""
-    return list(_paths(value, (), is_credential=False))
+def credential_paths(value: Any, *, names: Collection[str] = ()) -> list[Keys]:
+    """Where plain data holds what looks like a credential; not the names of secrets, which stand in some options."""
+    return list(_paths(value, (), frozenset(names), is_credential=False))
 
 
 def _conceal(value: Any, key: bytes, *, is_credential: bool) -> Any:
@@ -87,14 +87,14 @@ def _conceal(value: Any, key: bytes, *, is_credential: bool) -> Any:
     return value
 
 
-def _paths(value: Any, keys: Keys, *, is_credential: bool) -> Iterator[Keys]:
+def _paths(value: Any, keys: Keys, names: frozenset[str], *, is_credential: bool) -> Iterator[Keys]:
     if isinstance(value, dict) and not _is_reference(value):
         for name, item in value.items():
-            yield from _paths(item, (*keys, name), is_credential=_names_credential(name))
+            yield from _paths(item, (*keys, name), names, is_credential=_names_credential(name))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _paths(item, (*keys, index), is_credential=is_credential)
-    elif isinstance(value, str) and _looks_secret(value, is_credential=is_credential):
+            yield from _paths(item, (*keys, index), names, is_credential=is_credential)
+    elif isinstance(value, str) and value not in names and _looks_secret(value, is_credential=is_credential):
         yield keys
 
 

@@ -57,3 +57,8 @@ def test_equal_values_have_equal_hashes_under_one_key_only():
     assert one != conceal({"token": "a"}, new_key())
     assert len(one["token"]) == len("hmac:") + 16
     assert new_key() != new_key()
+
+
+def test_the_name_of_a_secret_is_no_credential_where_it_is_asked_for():
+    options = {"api_key": "JUDGE_KEY", "members": [{"api_key": "v4lue"}]}
+    assert credential_paths(options, names=["JUDGE_KEY"]) == [("members", 0, "api_key")]
