@@ -1,10 +1,13 @@
-"""Fixtures for all tests: a Docker engine that starts once."""
+"""Fixtures for all tests: a Docker engine that starts once, and images that are built once on it."""
 
 from __future__ import annotations
 
+import sys
+import time
+
 import pytest
 
-from mst.testing.engine import docker_engine
+from mst.testing.engine import base_image, docker_engine
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +16,23 @@ def docker_host():
     pytest.importorskip("docker")
     with docker_engine() as host:
         yield host
+
+
+@pytest.fixture(scope="session")
+def built_images(docker_host):
+    """Builds an image of a kind, once: `built_images("agents")` is a `BuiltImage`. Takes minutes."""
+    from mst.runners.images import Docker, ImageOrder, build_image, recipes_folder
+
+    made = {}
+
+    def build(kind, plugins=()):
+        if kind not in made:
+            base = build("base").digest if kind == "agents" else base_image(docker_host)
+            order = ImageOrder(kind=kind, base=base, recipes=recipes_folder(), tag=f"mst-test-{kind}", plugins=plugins)
+            began = time.monotonic()
+            made[kind] = build_image(order, Docker())
+            took_s, size = time.monotonic() - began, made[kind].size_bytes / 1e6
+            sys.stderr.write(f"image {kind}: {size:.0f} MB, {made[kind].parts} parts, built in {took_s:.0f} s\n")
+        return made[kind]
+
+    return build

@@ -6,7 +6,6 @@ image installs them without an index.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -14,19 +13,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email import message_from_bytes
-from email.message import Message
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Literal
 
 import mst
 from mst.errors import RefusedError, RunnerError, UsageError
-from mst.fleet.extras import need
+from mst.runners.image_fetch import fetch_agents, fetch_wheels
+from mst.runners.image_parts import node_parts, parts_list, pinned_parts, wheel_parts
 from mst.runners.image_scan import scan_image
 
 Kind = Literal["base", "judges", "agents", "proxy"]
@@ -35,7 +30,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "judges": ("fleet", "s3", "gcs", "aws", "metrics", "judges"),
 }
 BUILD_S = 1800.0
-ROUNDS_MAX = 5
 PARTS = "/usr/share/mst/sbom.cdx.json"
 """Where an image has its list of parts."""
 _MARKERS = """
@@ -193,6 +187,8 @@ def _fill(order: ImageOrder, context: Path, environment: Mapping[str, str]) -> N
             shutil.copyfile(recipe / name, context / name)
     if order.kind in EXTRAS:
         fetch_wheels(EXTRAS[order.kind], order.plugins, context / "wheels", environment)
+    if order.kind == "agents":
+        fetch_agents(context, environment)
 
 
 def _parts_of(image: str, context: Path, docker: Docker) -> dict[str, Any]:
@@ -213,120 +209,6 @@ def _list_parts(image: str, order: ImageOrder, parts: Mapping[str, Any], context
     tags = ["--tag", order.tag] if order.tag is not None else []
     docker.run("build", "--network", "none", "--iidfile", str(context / "id"), *tags, str(context), wait_s=BUILD_S)
     return (context / "id").read_text(encoding="utf-8").strip()
-
-
-def fetch_wheels(extras: Sequence[str], plugins: Sequence[str], into: Path, environment: Mapping[str, str]) -> None:
-    """Every wheel that mst with these extras and the plugins need, at the versions that are installed here.
-
-    Raises:
-        UsageError: pip can't; carries what it said.
-    """
-    into.mkdir(parents=True)
-    source = Path(mst.__file__).resolve().parent.parent
-    with tempfile.TemporaryDirectory(prefix="mst-pins-") as scratch:
-        pins = Path(scratch) / "pins.txt"
-        pins.write_text("\n".join(f"{name}=={version}" for name, version in _installed().items()) + "\n")
-        own = f"mst[{','.join(extras)}]"
-        if (source / "pyproject.toml").is_file():
-            _pip("wheel", "--no-deps", "--wheel-dir", str(into), str(source))
-            (wheel,) = into.glob("mst-*.whl")
-            own = f"{wheel}[{','.join(extras)}]"
-        _pip("download", "--only-binary=:all:", "--dest", str(into), "--constraint", str(pins), own, *plugins)
-        for _ in range(ROUNDS_MAX):
-            if not (lacking := missing_wheels(into, environment)):
-                return
-            _pip("download", "--only-binary=:all:", "--dest", str(into), "--constraint", str(pins), *lacking)
-    raise UsageError("packages of the image: those that the base's Python needs beside ours need others without end")
-
-
-def missing_wheels(wheels: Path, environment: Mapping[str, str]) -> list[str]:
-    """Requirements of wheels that hold in another environment than this one, and that no wheel there satisfies.
-
-    Needed since pip decides conditions by the Python that it runs on.
-    """
-    requirements, names = need("packaging.requirements"), need("packaging.utils")
-    have = {names.canonicalize_name(path.name.split("-")[0]) for path in wheels.glob("*.whl")}
-    lacking: dict[str, None] = {}
-    for path in sorted(wheels.glob("*.whl")):
-        for text in _metadata_of(path).get_all("Requires-Dist") or []:
-            one = requirements.Requirement(text)
-            holds = one.marker is None or one.marker.evaluate({**environment, "extra": ""})
-            if holds and names.canonicalize_name(one.name) not in have:
-                lacking[f"{one.name}{one.specifier}"] = None
-    return list(lacking)
-
-
-def _metadata_of(wheel: Path) -> Message:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (one for one in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", one))
-        return message_from_bytes(archive.read(name))
-
-
-def _installed() -> dict[str, str]:
-    found = {str(one.metadata["Name"]).lower(): one.version for one in distributions()}
-    found.pop("mst", None)
-    return found
-
-
-def _pip(*arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
-        capture_output=True, text=True, timeout=BUILD_S, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        said = f"{done.stdout}\n{done.stderr}".splitlines()
-        why = [line.strip() for line in said if re.search(r"depends on|constraint|^ERROR", line)] or said
-        raise UsageError(f"packages of the image: {' / '.join(why[:4])[:600]}")
-
-
-def wheel_parts(wheels: Path) -> list[dict[str, Any]]:
-    """Python packages of a folder, by wheel with its digest."""
-    found: list[dict[str, Any]] = []
-    for wheel in sorted(wheels.glob("*.whl")) if wheels.is_dir() else []:
-        name, version = wheel.name.split("-")[:2]
-        sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        part = _part("pypi", name.replace("_", "-").lower(), version)
-        found.append({**part, "hashes": [{"alg": "SHA-256", "content": sha256}]})
-    return found
-
-
-def node_parts(context: Path) -> list[dict[str, Any]]:
-    """Packages of a folder's `package-lock.json` that its recipe installs: those for Linux."""
-    lock = context / "package-lock.json"
-    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"] if lock.is_file() else {}
-    return [
-        _part("npm", place.rpartition("node_modules/")[2], str(package["version"]))
-        for place, package in sorted(packages.items())
-        if place and "linux" in package.get("os", ["linux"]) and "glibc" in package.get("libc", ["glibc"])
-    ]
-
-
-def pinned_parts(context: Path) -> list[dict[str, Any]]:
-    """Packages of a folder's `requirements.txt`."""
-    pins = context / "requirements.txt"
-    text = pins.read_text(encoding="utf-8") if pins.is_file() else ""
-    return [_part("pypi", *found) for found in re.findall(r"^([\w.-]+)==([\w.!+-]+)", text, re.MULTILINE)]
-
-
-def _part(kind: str, name: str, version: str) -> dict[str, Any]:
-    return {"type": "library", "name": name, "version": version, "purl": f"pkg:{kind}/{name}@{version}"}
-
-
-def parts_list(added: Sequence[Mapping[str, Any]], system_packages: str) -> dict[str, Any]:
-    """The list of parts (CycloneDX 1.5): what was added, and the system's packages by name and version."""
-    components: list[Mapping[str, Any]] = list(added)
-    for line in system_packages.splitlines():
-        name, _, version = line.partition(" ")
-        components.append(_part("deb/debian", name, version))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {
-        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": {
-            "timestamp": now,
-            "component": {"type": "container", "name": "mst-worker", "version": mst.__version__},
-        },
-        "components": components,
-    }  # fmt: skip
 
 
 def _build(order: ImageOrder, context: Path, docker: Docker) -> str:

@@ -93,6 +93,7 @@ class TestContainerChannel(ChannelContract):
         channel.close()
         left = own_containers()
         assert len(left) == stays
+        assert all(container.name.endswith(containers.KEPT) for container in left)
         for container in left:
             container.remove(force=True)
 

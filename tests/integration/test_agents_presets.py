@@ -16,10 +16,31 @@ from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
 from mst.testing.agentmodel import INPUT_TOKENS, OUTPUT_TOKENS, ToolUse, Turn, agent_model, steps
 from mst.testing.agents import AGENTS, CACHE, KEYS, MODELS, bash, ending, install_agents, program
 from mst.testing.client import descendants, wait_for_no_more_than
+from mst.testing.engine import IMAGE
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.timeout(600)]
 
 KEY = "the-real-key-0123456789abcdef"
+# Standard library alone: in Docker it runs in an image without the SDK.
+PLAIN_SERVER = """
+import json, os, sys
+tool = {"name": "price", "inputSchema": {"type": "object", "properties": {"dish": {"type": "string"}}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    given = asked.get("params", {})
+    answers = {
+        "initialize": {
+            "protocolVersion": given.get("protocolVersion"), "capabilities": {"tools": {}},
+            "serverInfo": {"name": "menu", "version": "1"},
+        },
+        "tools/list": {"tools": [tool]},
+        "tools/call": {"content": [{"type": "text", "text": f"{given.get('arguments', {}).get('dish')} costs 7"}]},
+    }
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}), flush=True)
+"""
+DOCKER = pytest.param("docker", marks=[pytest.mark.long, pytest.mark.timeout(1800)])
 SERVER = """
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("menu")
@@ -51,7 +72,11 @@ def idler(name):
 
 def sandbox_of(kind):
     base = sys.base_prefix
-    return {"none": {"kind": "none"}, "bwrap": {"kind": "bwrap", "read": [str(CACHE), base]}}[kind]
+    return {
+        "none": {"kind": "none"},
+        "bwrap": {"kind": "bwrap", "read": [str(CACHE), base]},
+        "docker": {"kind": "docker", "image": "mst-test-agents"},
+    }[kind]
 
 
 def collect(root, model, name, sandbox="none", *, limits=None, servers=None, options=None):
@@ -66,7 +91,11 @@ def collect(root, model, name, sandbox="none", *, limits=None, servers=None, opt
         name="v",
         client=name,
         model=MODELS[name],
-        client_options={"program": program(name), "base_url": model.url, **(options or {})},
+        client_options={
+            **({} if sandbox == "docker" else {"program": program(name)}),
+            "base_url": model.url,
+            **(options or {}),
+        },
         sandbox=sandbox_of(sandbox),
         servers=servers or {},
         trial_limits=limits or TrialLimits(time_s=120),
@@ -93,7 +122,15 @@ def collect(root, model, name, sandbox="none", *, limits=None, servers=None, opt
     return collected
 
 
-@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+@pytest.fixture
+def sandbox(request):
+    """A kind of sandbox that is ready."""
+    if request.param == "docker":
+        request.getfixturevalue("built_images")("agents")
+    return request.param
+
+
+@pytest.mark.parametrize("sandbox", ["none", "bwrap", DOCKER], indirect=True)
 @pytest.mark.parametrize("name", AGENTS)
 def test_what_the_model_asks_for_is_done_and_told(tmp_path, name, sandbox):
     with agent_model(worker(name), key=KEY) as model:
@@ -156,7 +193,7 @@ def test_a_limit_of_tokens_ends_it(tmp_path, name):
 def test_a_time_limit_ends_it_in_the_middle(tmp_path, name):
     slow = steps(Turn(text="One.", tools=[bash(name, "echo x >> menu.txt")]), Turn(text="Late.", stall_s=300))
     with agent_model(slow, key=KEY) as model:
-        collected = collect(tmp_path, model, name, "bwrap", limits=TrialLimits(time_s=15))
+        collected = collect(tmp_path, model, name, "bwrap", limits=TrialLimits(time_s=40))
     record = collected.record
     assert (record.status, record.limit_hit) == ("completed", "timeout"), record
     assert (collected.artifacts / "menu.txt").read_text() == "soup\nx\n"
@@ -171,11 +208,13 @@ def test_a_key_that_the_provider_rejects_is_the_agents_end_not_a_hang(tmp_path, 
     assert KEY not in record.to_json().decode()
 
 
-@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+@pytest.mark.parametrize("sandbox", ["none", "bwrap", DOCKER], indirect=True)
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_an_mcp_server_of_the_variant_is_called(tmp_path, name, sandbox):
     pytest.importorskip("mcp")
     servers = {"menu": {"command": sys.executable, "args": ["-c", SERVER]}}
+    if sandbox == "docker":
+        servers = {"menu": {"command": "python3", "args": ["-c", PLAIN_SERVER], "image": IMAGE}}
     use = ToolUse(name="mcp__menu__price", arguments={"dish": "soup"})
     if name == "codex":
         use = ToolUse(name="price", namespace="mcp__menu", arguments={"dish": "soup"})

@@ -1,5 +1,6 @@
 """Worker images on a real Docker engine: built, scanned, and a container takes a shard from broker and store here."""
 
+import importlib.metadata
 import json
 import os
 import secrets
@@ -15,9 +16,11 @@ import pytest
 from mst.errors import RefusedError, UsageError
 from mst.fleet.embedded import find_server
 from mst.fleet.keys import keygen
-from mst.runners.images import BuiltImage, Docker, ImageOrder, build_image, recipes_folder
+from mst.runners.images import PARTS, BuiltImage, Docker, ImageOrder, build_image, recipes_folder
+from mst.sandboxes.docker import DockerSandbox
+from mst.sandboxes.options import SandboxOptions
 from mst.testing.commandline import run_mst, until
-from mst.testing.engine import base_image, docker
+from mst.testing.engine import IMAGE, base_image, docker
 from mst.testing.servers import free_ports, seaweedfs, stop
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
@@ -37,20 +40,20 @@ def base(docker_host):
 
 
 @pytest.fixture(scope="module")
-def built(base) -> BuiltImage:
-    order = ImageOrder(
-        kind="base", base=base, secret_values=[CANARY], recipes=recipes_folder(), tag="mst-test-base-worker"
-    )
-    return build_image(order, Docker())
+def built(built_images) -> BuiltImage:
+    return built_images("base")
+
+
+def listed_parts(engine, image):
+    found = docker(engine, "run", "--rm", "--entrypoint", "cat", image, PARTS)
+    return {one["name"]: one for one in json.loads(found)["components"]}
 
 
 def test_it_is_small_named_by_digest_and_says_what_is_in_it(engine, built):
-    sys.stderr.write(f"image: {built.size_bytes / 1e6:.0f} MB, {built.parts} parts\n")
     assert built.digest.startswith("sha256:")
     assert built.smoke.startswith("smoke: good")
     assert built.size_bytes < 600e6
-    found = docker(engine, "run", "--rm", "--entrypoint", "cat", built.digest, "/usr/share/mst/sbom.cdx.json")
-    parts = {one["name"]: one for one in json.loads(found)["components"]}
+    parts = listed_parts(engine, built.digest)
     assert {"mst", "celery", "pyrage", "python3", "tini"} <= set(parts)
     assert parts["celery"]["hashes"][0]["alg"] == "SHA-256"
     facts = Docker().inspect(built.digest)["Config"]
@@ -68,15 +71,60 @@ def test_it_starts_fast(engine, built):
     assert seconds < 15
 
 
+def test_judges_and_plugins_come_at_the_coordinators_versions(engine, built_images):
+    made = built_images("judges", plugins=["mcp-server-time"])
+    assert made.smoke.startswith("smoke: good")
+    assert made.size_bytes < 900e6
+    parts = listed_parts(engine, made.digest)
+    for name in ("pydantic-ai-slim", "openai", "anthropic", "mcp-server-time"):
+        assert parts[name]["version"] == importlib.metadata.version(name)
+    own = "import importlib.metadata; print(importlib.metadata.version('mcp-server-time'))"
+    said = docker(engine, "run", "--rm", "--network", "none", "--entrypoint", "python", made.digest, "-c", own)
+    assert said == importlib.metadata.version("mcp-server-time")
+
+
+def test_agents_start_in_their_image(engine, built_images):
+    made = built_images("agents")
+    assert made.smoke.startswith("smoke: good")
+    parts = listed_parts(engine, made.digest)
+    assert {"@anthropic-ai/claude-code", "@openai/codex", "mini-swe-agent", "nodejs", "git", "celery"} <= set(parts)
+    assert Docker().inspect(made.digest)["Config"]["User"] == "10001:10001"
+    for program in ("claude", "codex", "mini"):
+        began = time.monotonic()
+        docker(
+            engine,
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            "--env",
+            "HOME=/tmp",
+            "--entrypoint",
+            program,
+            made.digest,
+            "--help",
+        )
+        sys.stderr.write(f"image agents: {program} --help in {time.monotonic() - began:.1f} s\n")
+
+
+def test_the_proxy_of_sandboxes_is_small_and_nobody(engine, built_images):
+    made = built_images("proxy")
+    assert made.smoke.startswith("smoke: good")
+    assert made.size_bytes < 200e6
+    assert "tinyproxy-bin" in listed_parts(engine, made.digest)
+    options = SandboxOptions(kind="docker", image=IMAGE, network="allowlist", allow=["a.test"], proxy="mst-test-proxy")
+    assert DockerSandbox(options).faults() == []
+
+
 def test_a_secret_that_a_later_layer_deletes_is_found_and_the_image_is_gone(engine, base, tmp_path):
     recipes = tmp_path / "recipes"
-    (recipes / "agents").mkdir(parents=True)
+    (recipes / "proxy").mkdir(parents=True)
     (recipes / "smoke.sh").write_text("exit 0\n")
-    (recipes / "agents" / "Dockerfile").write_text(
+    (recipes / "proxy" / "Dockerfile").write_text(
         f"ARG BASE\nFROM ${{BASE}}\nRUN echo 'key={CANARY}' > /etc/k\nRUN rm /etc/k\n"
     )
     before = docker(engine, "images", "--quiet", "--all").splitlines()
-    order = ImageOrder(kind="agents", base=base, secret_values=[CANARY], recipes=recipes)
+    order = ImageOrder(kind="proxy", base=base, secret_values=[CANARY], recipes=recipes)
     with pytest.raises(RefusedError, match="etc/k: a value that is secret here") as caught:
         build_image(order, Docker())
     assert CANARY not in str(caught.value)

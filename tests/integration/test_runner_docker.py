@@ -18,6 +18,7 @@ import mst
 from mst.runners.docker import DockerOptions, DockerRunner
 from mst.sandboxes import containers
 from mst.shards.contract import RunnerContext
+from mst.testing.commandline import start_mst, until
 from mst.testing.engine import IMAGE
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -69,7 +70,7 @@ def engine(docker_host):
     container.commit(*MADE.split(":"), changes=[f"ENV PYTHONPATH=/{SITE}", "ENV PYTHONDONTWRITEBYTECODE=1"])
     container.remove()
     yield client
-    assert client.containers.list(all=True, filters={"ancestor": MADE}) == []
+    assert of_image(client) == []
     client.images.remove(MADE, force=True)
 
 
@@ -102,6 +103,11 @@ def test_a_run_is_collected_and_graded_in_containers(engine, project):
     records = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("transcripts/a/*/0.json")]
     assert len(records) == 6
     assert {record["status"] for record in records} == {"completed"}, records
+    [run] = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("run.json")]
+    assert (run["environment"]["name"], run["environment"]["options"]["image_id"]) == (
+        "docker",
+        containers.image_id(MADE),
+    )
 
 
 def test_an_image_that_is_not_here_is_refused_before_anything_starts(engine, project):
@@ -124,3 +130,46 @@ def test_what_the_images_name_stood_for_is_recorded(engine, tmp_path):
     recorded = runner.recorded_options()
     assert (recorded["image"], recorded["image_id"], recorded["memory"]) == (MADE, containers.image_id(MADE), 1 << 30)
     runner.close()
+
+
+def test_another_version_of_mst_in_the_image_ends_the_shard_and_is_named(engine, project):
+    other = engine.containers.create(MADE, ["true"])
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        code = b'import mst; mst.__version__ = "0.0.7"'
+        entry = tarfile.TarInfo(f"{SITE}/sitecustomize.py")
+        entry.size = len(code)
+        tar.addfile(entry, io.BytesIO(code))
+    other.put_archive("/", data.getvalue())
+    image = other.commit("mst-test-worker", "other", changes=[f"ENV PYTHONPATH=/{SITE}"])
+    other.remove()
+    try:
+        ended = command(project, "run", "eval.yaml", "--runner", "docker", "--runner-option", f"image={image.id}")
+        assert ended.returncode != 0
+        assert "the worker has mst 0.0.7, the coordinator" in ended.stderr + ended.stdout
+    finally:
+        engine.images.remove(image.id, force=True)
+
+
+def test_containers_of_a_coordinator_that_was_killed_go_with_the_next_start(engine, project):
+    config = json.loads((project / "eval.yaml").read_text())
+    slow = {
+        **config,
+        "name": "slow",
+        "client_options": {"argv": ["sleep", "1000"], "input": "none"},
+        "variants": [{"name": "a"}],
+    }
+    (project / "slow.yaml").write_text(json.dumps(slow))
+    runner = ["--runner", "docker", "--runner-option", f"image={MADE}", "--runner-option", "network=none"]
+    process = start_mst("run", "slow.yaml", *runner, "--runner-option", "shards=2", cwd=project)
+    try:
+        until(lambda: len(of_image(engine, status="running")) == 2, "both shards run")
+    finally:
+        process.kill()
+        process.communicate()
+    assert command(project, "run", "eval.yaml", *runner).returncode in {0, 1}
+    assert of_image(engine) == []
+
+
+def of_image(engine, **filters):
+    return engine.containers.list(all=True, filters={"ancestor": MADE, **filters}, ignore_removed=True)
