@@ -38,7 +38,25 @@ def test_help_imports_nothing_heavy(arguments):
     assert not found & HEAVY
 
 
-@pytest.mark.parametrize("name", ["demo", "init", "validate", "run", "grade", "attach", "show", "worker", "flower"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo",
+        "init",
+        "validate",
+        "run",
+        "grade",
+        "attach",
+        "show",
+        "ls",
+        "open",
+        "compare",
+        "diagnose",
+        "export",
+        "worker",
+        "flower",
+    ],
+)
 def test_the_help_of_a_command_needs_no_models(name):
     assert not imported(name, "--help") & (HEAVY - {"asyncio"})
 

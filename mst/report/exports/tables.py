@@ -11,7 +11,7 @@ from typing import Literal
 
 from mst.model.results import CaseResult, TrialResult
 from mst.model.run import RunRecord
-from mst.model.score import GraderScore, PreferenceRecord
+from mst.model.score import GraderScore, Preference, PreferenceRecord
 from mst.model.transcript import Usage
 from mst.report.exports.formats import Asked, TableName
 from mst.report.view import RunView, outcome, trial_results
@@ -42,6 +42,11 @@ class Table:
 
 
 _RUN = (Column("run_id", "text", "of the run or regrade"), Column("eval", "text", "the eval's name"))
+_OWED = (
+    Column("skipped", "flag", "whether it was not asked"),
+    Column("error_kind", "text", "why there is no verdict, in a word"),
+    Column("error", "text", "why there is no verdict"),
+)
 _CASE = (
     Column("variant", "text", "the variant's name"),
     Column("case_id", "text", "the case's ID"),
@@ -76,9 +81,7 @@ SCORES = (
     Column("passed", "flag", "the finding; empty when there is no verdict"),
     Column("counts", "flag", "whether it has a say in the trial's pass"),
     Column("score", "number", "0 to 1, where the grader gives one"),
-    Column("skipped", "flag", "whether it was not asked"),
-    Column("error_kind", "text", "why there is no verdict, in a word"),
-    Column("error", "text", "why there is no verdict"),
+    *_OWED,
     Column("details", "text", "what an assertion or check said"),
     Column("reasoning", "text", "what a judge said"),
     Column("judge_model", "text", "the model that judged"),
@@ -94,9 +97,7 @@ PREFERENCES = (
     Column("preference", "text", "`candidate`, `baseline` or `tie`; empty when there is no verdict"),
     Column("consistent", "flag", "whether both orders named the same side; empty when one order was asked"),
     Column("strength", "number", "how clear it was, where the judge says so"),
-    Column("skipped", "flag", "whether it was not asked"),
-    Column("error_kind", "text", "why there is no verdict, in a word"),
-    Column("error", "text", "why there is no verdict"),
+    *_OWED,
     Column("reasoning", "text", "what the judge said"),
     Column("judge_model", "text", "the model that judged"),
     Column("cost_usd", "number", "of the judge, US dollars"),
@@ -175,14 +176,20 @@ def _score(run: RunRecord, case: CaseResult, trial: TrialResult, grader: str, sc
         "passed": score.passed if has_verdict else None,
         "counts": score.counts,
         "score": score.score,
-        "skipped": bool(score.skipped),
-        "error_kind": (score.error_kind or "grader") if score.error is not None else None,
-        "error": score.error,
+        **_owed(score),
         "details": score.details or None,
         "reasoning": score.reasoning,
         "judge_model": score.judge_model,
         "cost_usd": cost_usd(score.usage),
         "duration_s": None if score.judge_duration_ms is None else score.judge_duration_ms / 1000,
+    }
+
+
+def _owed(found: GraderScore | Preference) -> Row:
+    return {
+        "skipped": bool(found.skipped),
+        "error_kind": (found.error_kind or "grader") if found.error is not None else None,
+        "error": found.error,
     }
 
 
@@ -198,9 +205,7 @@ def _preference(run: RunRecord, record: PreferenceRecord) -> Row:
         "preference": found.preference if found.is_verdict and not found.skipped else None,
         "consistent": found.consistent,
         "strength": found.strength,
-        "skipped": bool(found.skipped),
-        "error_kind": (found.error_kind or "grader") if found.error is not None else None,
-        "error": found.error,
+        **_owed(found),
         "reasoning": found.reasoning,
         "judge_model": found.model,
         "cost_usd": cost_usd(found.usage),
