@@ -47,14 +47,21 @@ def store(bed):
     return bed.fleet.home.parent / bed.fleet.store_uri.removeprefix("file:")
 
 
-def leaks(bed, canary, watch, said):
+def dump(client):
+    """Write what Redis holds to its file, in clear; the folder of the broker is looked through."""
+    client.config_set("rdbcompression", "no")
+    client.save()
+
+
+def leaks(bed, canary, watch, *said):
     """Everywhere that the value was found."""
+    dump(bed.fleet.client)
     logs = [worker.log for worker in bed.fleet.workers.values()]
     found = [f"process arguments: {one}" for one in watch.arguments]
     found += [f"MONITOR: {one}" for one in watch.commands]
     found += [f"Redis: {name}" for name in canary.keys(bed.fleet.client)]
     found += [f"log: {log[:200]}" for log in logs if canary.is_in(log.encode())]
-    found += [f"output: {text}" for text in (said.out, said.err) if canary.is_in(text.encode())]
+    found += [f"output: {text}" for one in said for text in (one.out, one.err) if canary.is_in(text.encode())]
     found += canary.places(bed.home, store(bed), bed.fleet.home, bed.fleet.broker.config.parent)
     assert watch.sampled > 100
     assert watch.heard > 20
@@ -78,6 +85,31 @@ def test_the_value_reaches_the_judge_and_is_found_nowhere(bed, secrets, canary, 
     texts = b"".join(path.read_bytes() for path in (bed.newest().path / "scores").rglob("*.json"))
     assert b"asked with [redacted]" in texts
     assert (b"the key is [redacted]" in texts) == (how == "crash")
+
+
+def test_the_value_is_found_nowhere_after_kills_a_cancel_a_wipe_and_a_resume(bed, secrets, canary):
+    bed.ready(2)
+    bed.quiz.ask("hold-c3", "hold-c4")
+    with watching(canary, bed.fleet.broker) as watch:
+        running = bed.start("--secrets-file", str(secrets), shards=2)
+        until(lambda: len(bed.quiz.lines("held")) >= 2, "two judges are held")
+        next(iter(bed.fleet.workers.values())).kill()
+        os.killpg(running.pid, signal.SIGKILL)
+        first = ended(running)
+        bed.fleet.client.flushall()
+        regrade = bed.newest()
+        attached = bed.begin("attach", regrade.path, "--secrets-file", str(secrets))
+        until(lambda: bed.fleet.client.exists(f"mst:{{{bed.scope(regrade)}}}:head"), "the ledger is written again")
+        told = bed.mst("cancel", regrade.path)
+        assert told.code == 0, told.err
+        bed.quiz.let_go("hold-c3", "hold-c4")
+        second = ended(attached)
+        bed.quiz.ask("leak-c5")
+        third = bed.mst("grade", regrade.path, "--resume", "--runner", "celery", "--secrets-file", str(secrets))
+        assert third.code in (0, 1, 3), third.err
+        found = leaks(bed, canary, watch, first, told, second, third)
+    assert found == []
+    assert set(bed.quiz.lines("digests")) == {digest(VALUE)}
 
 
 def test_a_key_that_the_judge_rejects_fails_before_any_case_and_says_so(bed, secrets):
@@ -191,11 +223,14 @@ def test_the_scan_finds_leaks_in_redis_and_process_arguments(bed):
         message = {"body": base64.b64encode(json.dumps([{"key": value}]).encode()).decode()}
         client.rpush("planted-queue", json.dumps(message))
         assert sorted(canary.keys(client)) == ["planted", "planted-queue"]
+        dump(client)
+        assert "valkey/dump.rdb" in canary.places(bed.fleet.broker.config.parent.parent)
         with subprocess.Popen([sys.executable, "-c", "input()", value], stdin=subprocess.PIPE) as process:
             until(lambda: watch.arguments, "the argument is seen")
             process.communicate(b"\n")
         until(lambda: watch.commands, "the command is heard")
     client.delete("planted", "planted-queue")
+    dump(client)
     client.close()
 
 
