@@ -80,12 +80,12 @@ def _run(
     run = _begin(asked, resolved, folder, collecting) if again is None else _go_on(folder, again, resolved)
     with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
         try:
-            _collect(asked, resolved, folder, run, collecting, cancel)
+            stopped = _collect(asked, resolved, folder, run, collecting, cancel)
         except MstError:
             if again is None:
                 _forget_unbegun(folder)
             raise
-        run = _collected(folder, run, resolved)
+        run = _collected(folder, run, resolved, stopped)
         if asked.no_grade or cancel.is_set():
             return _end_ungraded(folder, run, interrupted=cancel.is_set())
         graded = _grade(asked, resolved, folder, run, grading, cancel)
@@ -168,7 +168,8 @@ def _inputs(resolved: ResolvedEval) -> GradeInputs:
 
 def _collect(
     asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Place, cancel: Cancel
-) -> None:
+) -> str | None:
+    """Collect what is missing; returns why some of it could not be started, when nobody cancelled it."""
     request = replace(
         _request(folder, run, resolved),
         secrets=place.secrets,
@@ -182,12 +183,16 @@ def _collect(
             def told(record: TrialRecord) -> None:
                 progress.one_more(passed=None, problem=record.infrastructure_error)
 
-            collect_here(replace(request, on_trial=told), cancel)
-            return
+            stopped = collect_here(replace(request, on_trial=told), cancel)
+            if stopped is not None:
+                progress.note(stopped)
+            return stopped
         with closing(
             open_runner(place.kind, place.options, _context(asked, folder, run, "collect"), "collect")
         ) as runner:
-            collect_in_shards(request, runner, place.shards, progress, cancel)
+            outcomes = collect_in_shards(request, runner, place.shards, progress, cancel)
+            details = [outcome.detail for outcome in outcomes if not outcome.ok and outcome.detail]
+            return details[0].splitlines()[0][:200] if details and not cancel.is_set() else None
 
 
 def _request(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> CollectRequest:
@@ -213,10 +218,11 @@ def _context(asked: Asked, folder: RunFolder, run: RunRecord, work: Work) -> Run
     )
 
 
-def _collected(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> RunRecord:
-    """Say in `run.json` how far collecting came."""
+def _collected(folder: RunFolder, run: RunRecord, resolved: ResolvedEval, stopped: str | None) -> RunRecord:
+    """Say in `run.json` how far collecting came, and why no further."""
     whole = next(todo(_request(folder, run, resolved)), None) is None
-    run = run.model_copy(update={"phases": Phases(collect="complete" if whole else "partial", grade=run.phases.grade)})
+    phases = Phases(collect="complete" if whole else "partial", grade=run.phases.grade)
+    run = run.model_copy(update={"phases": phases, "stopped": None if whole else stopped})
     folder.write_run(run)
     return run
 

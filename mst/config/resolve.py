@@ -188,9 +188,14 @@ def _check_vary(config: EvalConfig, variants: list[Variant], origin: Origin) -> 
         )
 
 
+HOW_MUCH = ("budget", "rate_limits")
+"""Keys that say how much may be spent and how fast, and nothing of what is measured: a resume may bring others."""
+
+
 def _content_hash(written: dict[str, Any], datasets: list[str], refs: list[FileRef]) -> str:
     files = sorted({(ref.path, ref.sha256) for ref in refs})
-    return digest({"config": {**written, "datasets": datasets}, "files": [list(file) for file in files]})
+    config = {key: value for key, value in written.items() if key not in HOW_MUCH}
+    return digest({"config": {**config, "datasets": datasets}, "files": [list(file) for file in files]})
 
 
 def _files(variants: list[Variant]) -> Iterator[FileRef]:

@@ -162,6 +162,8 @@ class RunRecord(Document):
     """SHA-256 over the cases in order, without their judges."""
     hmac_key: str
     """Key of the per-run HMAC that replaces credential-like values; a regrade takes its source's."""
+    stopped: str | None = None
+    """Why collecting ended before its last trial was started, when nobody cancelled it."""
     looks: int | None = None
     """Times that this data was extended after a look at it."""
 

@@ -89,7 +89,7 @@ async def assemble(
                 if unit.key not in written:
                     write_unit(folder, plan.baseline, unit)
                 written.discard(unit.key)
-            found = case_results(plan, graded, variants)
+            found = case_results(plan, graded, variants, stopped=run.stopped)
             for result in found:
                 results.write(result)
             totals.add(graded, found)
@@ -119,7 +119,9 @@ def _finish(
     return summary
 
 
-def case_results(plan: EvalPlan, graded: GradedCase, variants: Sequence[str]) -> list[CaseResult]:
+def case_results(
+    plan: EvalPlan, graded: GradedCase, variants: Sequence[str], *, stopped: str | None = None
+) -> list[CaseResult]:
     """One case's result for each variant, in the order given; the baseline's pass stands beside the others'."""
     found: dict[str, CaseResult] = {}
     baseline_first = sorted(variants, key=lambda name: name != plan.baseline)
@@ -127,7 +129,7 @@ def case_results(plan: EvalPlan, graded: GradedCase, variants: Sequence[str]) ->
         trials = [trial for trial in graded.trials if trial.key.variant == name]
         baseline = found.get(plan.baseline)
         beside = baseline.passed if baseline is not None else None
-        found[name] = case_result(plan, graded.case, plan.variant(name), trials, beside)
+        found[name] = case_result(plan, graded.case, plan.variant(name), trials, beside, stopped=stopped)
     return [found[name] for name in variants]
 
 

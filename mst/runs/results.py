@@ -79,11 +79,17 @@ def add_usage(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 def case_result(
-    plan: EvalPlan, case: Case, variant: Variant, trials: Sequence[GradedTrial], baseline_pass: bool | None
+    plan: EvalPlan,
+    case: Case,
+    variant: Variant,
+    trials: Sequence[GradedTrial],
+    baseline_pass: bool | None,
+    *,
+    stopped: str | None = None,
 ) -> CaseResult:
-    """One case for one variant, with every number's denominator."""
+    """One case for one variant, with every number's denominator. `stopped`: why trials may be missing."""
     outcomes = [outcome_of(_record(trial), trial.grading) for trial in trials]
-    results = [_trial_result(trial, outcome) for trial, outcome in zip(trials, outcomes, strict=True)]
+    results = [_trial_result(trial, outcome, stopped) for trial, outcome in zip(trials, outcomes, strict=True)]
     passed = case_passed(outcomes, _threshold(plan, case))
     first = results[0]
     text = _record(trials[0])
@@ -167,7 +173,7 @@ def _record(trial: GradedTrial) -> TrialRecord | None:
     return trial.subject.record if trial.subject is not None else None
 
 
-def _trial_result(trial: GradedTrial, outcome: Outcome) -> TrialResult:
+def _trial_result(trial: GradedTrial, outcome: Outcome, stopped: str | None) -> TrialResult:
     scores = trial.grading.scores if trial.grading is not None else {}
     record = _record(trial)
     if record is None:
@@ -176,7 +182,8 @@ def _trial_result(trial: GradedTrial, outcome: Outcome) -> TrialResult:
             passed=None,
             scores=scores,
             duration_ms=0,
-            error="Missing: this trial was not collected; 'mst run CONFIG --resume RUN' collects it",
+            error=f"Missing: this trial was not collected{f', as {stopped}' if stopped else ''}; "
+            "'mst run CONFIG --resume RUN' collects it",
             is_infrastructure_error=True,
             failure_kind="missing",
         )

@@ -7,10 +7,8 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from mst.config import registry
 from mst.model.base import Model
-from mst.model.case import Variant
-from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey
+from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey, UsageReport
 from mst.providers.limits import Limiter, Limits, Slot
 
 
@@ -55,12 +53,17 @@ class Asking:
         self._is_ending = True
         self._unheld.set()
 
-    async def may_start(self, key: UnitKey) -> bool:
-        """Whether a unit may start: not after the end, nor without room in the run's budget. Waits for the answer."""
+    async def may_start(self, key: UnitKey, *, is_free: bool = False) -> bool:
+        """Whether a unit may start: not after the end, nor without room in the run's budget. Waits for the answer.
+
+        Args:
+            key: of the unit.
+            is_free: it costs nothing, so that the budget has room for it.
+        """
         await self._unheld.wait()
         if self._is_ending:
             return False
-        if not self._has_budget:
+        if is_free or not self._has_budget:
             return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._units[key] = answer
@@ -84,6 +87,10 @@ class Asking:
         """Give a turn back."""
         self._calls.pop(number, None)
         self._send(Released(call=number, tokens=used))
+
+    def used(self, key: UnitKey, tokens: int, cost_usd: float) -> None:
+        """Say what a unit used."""
+        self._send(UsageReport(key=key, tokens=tokens, cost_usd=cost_usd))
 
     def pause(self, resource: str, seconds: float) -> None:
         """Say that a provider told a call to wait."""
@@ -123,15 +130,3 @@ class _AskedLimiter(Limiter):
     def pause(self, seconds: float) -> None:
         """See `Limiter.pause`; holds on every machine."""
         self._asking.pause(self._resource, seconds)
-
-
-def resources_of(variant: Variant) -> list[str]:
-    """What a trial of a variant uses: its model's provider, the model itself, and its servers by label.
-
-    A client that waits for its turn at each request takes none of its provider for the whole trial.
-    """
-    found = [f"server:{label}" for label in variant.servers]
-    if variant.model and not getattr(registry.lookup("clients", variant.client), "paces_models", False):
-        provider, slash, _ = variant.model.replace(":", "/", 1).partition("/")
-        found += [f"provider:{variant.model}", *([f"provider:{provider}"] if slash else [])]
-    return found

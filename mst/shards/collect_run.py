@@ -23,11 +23,19 @@ from mst.model.run import RunRecord
 from mst.model.shard import Unit, unit_name
 from mst.model.trial import TrialRecord
 from mst.process.scratch import scratch_folder
+from mst.process.stop import Stop
+from mst.providers.rates import rates_of
 from mst.runs.attempts import write_trial
 from mst.runs.folder import RunFolder
+from mst.shards.asking import AskedLimits
 from mst.shards.bundle import BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
 from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, run_plan, save_plan
+from mst.shards.limiter import LocalLimiter
+from mst.shards.local_budget import note, spent_collecting
+from mst.shards.spend import Budget, LocalSpend
+from mst.shards.trial_turns import TrialTurns, asking_here
+from mst.shards.turns import Turns
 from mst.shards.units import ARTIFACTS, UNITS, each_finished, read_unit
 
 _LOOK_EVERY_S = 0.1
@@ -76,29 +84,75 @@ def todo(request: CollectRequest) -> Iterator[TrialKey]:
             yield key
 
 
-def collect_here(request: CollectRequest, cancel: Cancel) -> None:
-    """Collect in this process, the plan's `concurrency` trials at a time."""
+def collect_here(request: CollectRequest, cancel: Cancel) -> str | None:
+    """Collect in this process, the plan's `concurrency` trials at a time, within its budget and rates.
+
+    Returns:
+        Why not all trials were started, when the budget is used up; what was collected before counts too.
+    """
+    limiter = LocalLimiter()
+    try:
+        # not below the run folder: a program under test would find the user's repository from its workspace
+        with scratch_folder("collect") as scratch:
+            return asyncio.run(_collect_here(request, cancel, scratch, limiter))
+    finally:
+        limiter.close()
+
+
+async def _collect_here(request: CollectRequest, cancel: Cancel, scratch: Path, limiter: LocalLimiter) -> str | None:
+    plan = request.plan
+    spend, budget = LocalSpend(), Budget.of(plan.budget)
+    if budget is not None:
+        note(spent_collecting(request.folder, request.variants, request.cases, plan), spend)
+    turns = Turns(limiter, rates_of(plan.rate_limits), spend=spend, budget=budget, attempt="here")
+    asking = asking_here(turns, has_budget=budget is not None)
+    own = TrialTurns(asking, plan, request.cases)
+    stop = _UntilRefused(turns, cancel)
+
+    async def start(key: TrialKey) -> None:
+        # one that is refused makes `stop` true, and does not start for it
+        await own.start(key)
 
     def sink(collected: Collected) -> None:
         write_trial(request.folder, [(attempt.record, attempt.artifacts) for attempt in collected.attempts])
+        own.end(key_of(collected.record), [attempt.record for attempt in collected.attempts])
         request.on_trial(collected.record)
 
-    # not below the run folder: a program under test would find the user's repository from its workspace
-    with scratch_folder("collect") as scratch:
-        asyncio.run(
-            collect(
-                request.plan,
-                request.cases,
-                todo(request),
-                run_id=request.run.run_id,
-                files=request.files,
-                secrets=request.secrets,
-                scratch_root=scratch,
-                sink=sink,
-                cancel=cancel,
-                fail_fast=request.fail_fast,
-            )
+    try:
+        await collect(
+            plan,
+            request.cases,
+            todo(request),
+            run_id=request.run.run_id,
+            files=request.files,
+            secrets=request.secrets,
+            scratch_root=scratch,
+            sink=sink,
+            cancel=stop,
+            on_start=start if budget is not None or plan.rate_limits else None,
+            fail_fast=request.fail_fast,
+            limits=AskedLimits(asking),
         )
+    finally:
+        turns.close()
+    return turns.refused or None
+
+
+class _UntilRefused(Stop):
+    """Stops when it is cancelled, and when a trial was refused."""
+
+    def __init__(self, turns: Turns, cancel: Stop) -> None:
+        self._turns = turns
+        self._cancel = cancel
+
+    def is_set(self) -> bool:
+        """See `Stop.is_set`."""
+        return bool(self._turns.refused) or self._cancel.is_set()
+
+
+def key_of(record: TrialRecord) -> TrialKey:
+    """The key of a trial's record."""
+    return TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
 
 
 def collect_in_shards(

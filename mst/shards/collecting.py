@@ -5,20 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from mst.collect.effective import effective_variant
 from mst.collect.loop import client_of, collect
 from mst.collect.order import trial_order
 from mst.collect.trial import Collected, new_attempt_id
 from mst.errors import UsageError
 from mst.model.keys import TrialKey
-from mst.model.shard import Started, TrialDone, UsageReport, unit_name
-from mst.model.transcript import Usage
+from mst.model.shard import Started, TrialDone, unit_name
 from mst.model.trial import TrialRecord
-from mst.shards.asking import AskedLimits, resources_of
+from mst.shards.asking import AskedLimits
 from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
-from mst.shards.spend import spent
+from mst.shards.trial_turns import TrialTurns
 from mst.shards.units import ARTIFACTS, finished_units
 
 
@@ -83,31 +81,19 @@ class _Sink:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._writer = job.unit_writer()
-        self._turns: dict[TrialKey, int] = {}
+        self._turns = TrialTurns(job.asking, job.bundle.record.plan, job.bundle.cases)
 
     async def start(self, key: TrialKey) -> None:
         """Wait for a trial's turn: this is not the program's time."""
-        asking, plan = self._job.asking, self._job.bundle.record.plan
-        resources = resources_of(effective_variant(self._job.bundle.cases[key.case_id], plan.variant(key.variant)))
-        if not await asking.may_start(key):
+        if await self._turns.start(key):
+            self._job.send(Started(key=key))
+        else:
             self._job.cancel.set()
-            return
-        if resources:
-            self._turns[key] = await asking.take(resources, key=key)
-        self._job.send(Started(key=key))
-
-    def _end(self, attempts: list[TrialRecord], key: TrialKey) -> None:
-        tokens, cost_usd = spent([_usage(record) for record in attempts])
-        turn = self._turns.pop(key, None)
-        if turn is not None:
-            self._job.asking.give(turn, tokens or None)
-        if tokens or cost_usd:
-            self._job.send(UsageReport(key=key, tokens=tokens, cost_usd=cost_usd))
 
     def __call__(self, collected: Collected) -> None:
         record = collected.record
         key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
-        self._end([attempt.record for attempt in collected.attempts], key)
+        self._turns.end(key, [attempt.record for attempt in collected.attempts])
         self.store(collected, key)
 
     def store(self, collected: Collected, key: TrialKey) -> None:
@@ -135,10 +121,6 @@ class _Sink:
                 moving.replace(target)
             names.append(f"{ARTIFACTS}/{file.sha256}")
         return names
-
-
-def _usage(record: TrialRecord) -> Usage | None:
-    return record.client_usage or (record.transcript.usage if record.transcript is not None else None)
 
 
 def _given_up(job: Job, key: TrialKey) -> TrialRecord:

@@ -43,10 +43,11 @@ async def grade_units(job: Job) -> None:
     )
     kept = Kept(live, job)
     writer = job.unit_writer()
+    judges = judges_of(bundle)
 
     async def starting(key: UnitKey) -> None:
         if kept.starts(key):
-            if await job.asking.may_start(key):
+            if await job.asking.may_start(key, is_free=not judges):
                 job.send(Started(key=key))
             else:
                 job.cancel.set()
@@ -75,7 +76,7 @@ async def grade_units(job: Job) -> None:
         told=told,
     )
     async with aclosing(live):
-        await live.preflight(judges_of(bundle))
+        await live.preflight(judges)
         planned = 0
         async for graded in walk.cases(bundle.cases):
             planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)

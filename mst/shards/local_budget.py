@@ -1,15 +1,22 @@
-"""A budget kept in the coordinator's own process, for the `local` runner."""
+"""A budget kept in the coordinator's own process, for the `local` runner. What the run spent before counts too."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
+from mst.model.case import Case, EvalPlan
+from mst.model.keys import TrialKey
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import UnitKey, unit_name
 from mst.process.stop import Stop
-from mst.shards.spend import Budget, LocalSpend, grading_spent
+from mst.runs.attempts import kept_attempts
+from mst.runs.folder import RunFolder
+from mst.shards.spend import Budget, LocalSpend, grading_spent, trial_spent
 
 HERE = "here"
+BEFORE = "before"
+Spent = tuple[str, int, float]
+"""Unit name, tokens, USD."""
 
 
 class BudgetStop(Stop):
@@ -19,13 +26,18 @@ class BudgetStop(Stop):
         budget: the plan's; None keeps nothing.
         cancel: the user's.
         said: called once with why, when the budget is used up.
+        before: what the run has spent already; not read without a budget.
     """
 
-    def __init__(self, budget: Budget | None, cancel: Stop, said: Callable[[str], None]) -> None:
+    def __init__(
+        self, budget: Budget | None, cancel: Stop, said: Callable[[str], None], before: Iterable[Spent] = ()
+    ) -> None:
         self._budget = budget
         self._cancel = cancel
         self._said = said
         self._spend = LocalSpend()
+        if budget is not None:
+            note(before, self._spend)
         self._used_up = False
 
     def is_set(self) -> bool:
@@ -49,6 +61,25 @@ class BudgetStop(Stop):
         """Note what a unit used."""
         if self._budget is not None:
             self._spend.settle(unit_name(key), HERE, tokens=tokens, cost_usd=cost_usd)
+
+
+def note(before: Iterable[Spent], spend: LocalSpend) -> None:
+    """Put down what was spent before."""
+    for unit, tokens, cost_usd in before:
+        spend.settle(unit, BEFORE, tokens=tokens, cost_usd=cost_usd)
+
+
+def spent_collecting(
+    folder: RunFolder, variants: Iterable[str], cases: Iterable[Case], plan: EvalPlan
+) -> Iterator[Spent]:
+    """What the trials of a run used so far, all attempts at them included."""
+    for case in cases:
+        for name in variants:
+            for number in range(plan.trials_of(case)):
+                key = TrialKey(variant=name, case_id=case.id, trial=number)
+                record = folder.trial(key)
+                if record is not None:
+                    yield unit_name(key), *trial_spent([*kept_attempts(folder, key), record])
 
 
 def both(

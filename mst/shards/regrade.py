@@ -39,7 +39,7 @@ from mst.shards.coordinate import (
     run_plan,
     save_plan,
 )
-from mst.shards.local_budget import BudgetStop, both
+from mst.shards.local_budget import BudgetStop, both, spent_collecting
 from mst.shards.request import GradeRequest, Settled, lookup, owes
 from mst.shards.spend import Budget
 from mst.shards.units import each_finished
@@ -327,10 +327,15 @@ async def _here(
     earlier: EarlierGradings | None,
 ) -> SummaryRecord:
     assert run.grading is not None
-    stop = BudgetStop(Budget.of(request.plan.budget), cancel, hooks.say)
+    judges = request.judges()
+    # without judges nothing costs anything; what a run collected counts against its budget, and a regrade has its own
+    budget = Budget.of(request.plan.budget) if judges else None
+    own = folder.run_id == request.source.run_id
+    before = spent_collecting(folder, request.variants, request.inputs.cases, request.plan) if own else ()
+    stop = BudgetStop(budget, cancel, hooks.say, before)
     unasked: GradingSource = NotAsked("cancelled, or the budget is used up" if request.plan.budget else "cancelled")
     async with aclosing(live):
-        await live.preflight(request.judges())
+        await live.preflight(judges)
         return await assemble(
             folder,
             run,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.transcript import Usage
+from mst.model.trial import TrialRecord
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def spent(usages: Iterable[Usage | None]) -> tuple[int, float]:
             tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
             cost += usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd or 0.0
     return tokens, cost
+
+
+def trial_spent(attempts: Iterable[TrialRecord]) -> tuple[int, float]:
+    """What a trial's program used, in all attempts at it."""
+    return spent(one.client_usage or (one.transcript.usage if one.transcript is not None else None) for one in attempts)
 
 
 def judge_calls(grading: TrialGrading | ComparisonGrading) -> int:

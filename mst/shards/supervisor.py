@@ -248,20 +248,10 @@ class _Session:
                 return
 
     def _ask_for_turns(self, message: wire.Acquire | wire.Released | wire.Paused | wire.UsageReport) -> None:
-        turns = self._handlers.turns
-        match message:
-            case wire.Acquire() if turns is None:
-                self._answer(wire.Granted(key=message.key, call=message.call))
-            case _ if turns is None:
-                return
-            case wire.Acquire():
-                turns.acquire(message, self._answer)
-            case wire.Released():
-                turns.released(message.call, message.tokens)
-            case wire.Paused():
-                turns.paused(message.resource, message.seconds)
-            case wire.UsageReport():
-                turns.used(message)
+        if self._handlers.turns is not None:
+            self._handlers.turns.hear(message, self._answer)
+        elif isinstance(message, wire.Acquire):
+            self._answer(wire.Granted(key=message.key, call=message.call))
 
     def _answer(self, granted: wire.Granted) -> None:
         self._process.send(_line(granted))

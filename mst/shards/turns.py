@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from mst.errors import BrokerError
 from mst.model.base import digest
-from mst.model.shard import Acquire, Granted, UnitKey, UsageReport
+from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey, UsageReport
 from mst.providers.rates import Ask, Rate, wanted
 from mst.shards.limiter import CallLimiter
 from mst.shards.spend import Budget, SpendLedger
@@ -49,6 +49,18 @@ class Turns:
         self._calls: set[int] = set()
         self._unasked: dict[UnitKey, Answer] = {}
         self._unsettled: dict[UnitKey, UsageReport] = {}
+
+    def hear(self, message: Acquire | Released | Paused | UsageReport, answer: Answer) -> None:
+        """Take one of the worker's messages; see the methods below."""
+        match message:
+            case Acquire():
+                self.acquire(message, answer)
+            case Released():
+                self.released(message.call, message.tokens)
+            case Paused():
+                self.paused(message.resource, message.seconds)
+            case UsageReport():
+                self.used(message)
 
     def acquire(self, message: Acquire, answer: Answer) -> None:
         """A call wants its turn, or a unit wants to start. The answer comes when it may."""
