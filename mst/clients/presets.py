@@ -104,6 +104,9 @@ class AgentPreset:
             faults.append(f"variant {self.variant.name!r}: {self.variant.client} needs a `model`")
         if not self.options.key_proxy and self.sandbox.options.reach == "none":
             faults.append("key_proxy: false needs a sandbox with a network: without one nothing reaches the model")
+        doors = self.options.key_proxy or self.servers
+        if self.sandbox.options.kind == "docker" and doors and (fault := self.sandbox.program_fault("python3")):
+            faults.append(f"the key proxy and MCP servers need a Python in the image: {fault}")
         for label, server in self.servers.items():
             if server.image is not None and (fault := self.sandbox.program_fault(server.command, image=server.image)):
                 faults.append(f"server {label}: {fault}")
