@@ -83,13 +83,12 @@ class Index:
         if found is None:
             return None
         file, name, place = found
-        return name, file.read(place)
+        return name, _read(file, name, place)
 
     def first(self, case_id: str) -> Recorded:
         """Some trial of a case: what it asks is the same in all of them."""
         trials = self._trials[self._by_case[case_id][0]]
-        file, _name, place = trials[min(trials)]
-        return file.read(place)
+        return _read(*trials[min(trials)])
 
     def most_trials(self, case_id: str) -> int:
         """How many trials the case has of the model that has most."""
@@ -107,6 +106,13 @@ class Index:
             return name, labels[0]
         label = _only([label or "" for label in labels], prompt, f"{where}: client_options.prompt", "prompt")
         return name, label if label in self.prompts[name] else None
+
+
+def _read(file: ResultFile, name: str, place: Place) -> Recorded:
+    try:
+        return file.read(place)
+    except RecursionError as error:
+        raise ImportFault(f"{name}: case {place.case_id!r} is nested too deep") from error
 
 
 def _only(there: Sequence[str], wanted: str | None, where: str, what: str) -> str:
@@ -163,6 +169,8 @@ def _made(files: list[tuple[str, Path]], format: Format, case_id: str | None) ->
     for name, path in files:
         try:
             index.add(_opened(path, name, format, case_id), name)
+        except RecursionError as error:
+            raise ImportFault(f"{name}: nested too deep") from error
         except OSError as error:
             raise ImportFault(f"{name}: cannot be read: {error.strerror}") from error
     return index

@@ -9,7 +9,7 @@ from typing import Any
 
 from mst.clients.imports.archive import Archive
 from mst.clients.imports.jsonparts import JsonParts, parse
-from mst.clients.imports.records import ImportFault, Place, Recorded, number, plain, text_of, whole
+from mst.clients.imports.records import ImportFault, Place, Recorded, listed, number, plain, sound, text_of, whole
 from mst.model.transcript import Event, Usage
 from mst.model.trial import LimitHit
 
@@ -116,12 +116,12 @@ def _recorded(sample: Any, model: str, where: str) -> Recorded:
     if not isinstance(sample, dict):
         raise ImportFault(f"{where}: not a sample")
     sample = _with_attachments(sample)
-    messages = [one for one in sample.get("messages") or [] if isinstance(one, dict)]
+    messages = [one for one in listed(sample.get("messages")) if isinstance(one, dict)]
     error, limit = sample.get("error"), sample.get("limit")
     kind = limit.get("type") if isinstance(limit, dict) else None
-    said = str(error.get("message") or "") if isinstance(error, dict) else ""
+    said = sound(str(error.get("message") or "")) if isinstance(error, dict) else ""
     seconds = number(sample.get("working_time")) or number(sample.get("total_time"))
-    why = limit.get("reason") or f"ended at its limit of {kind}" if isinstance(limit, dict) else None
+    why = sound(str(limit.get("reason") or f"ended at its limit of {kind}")) if isinstance(limit, dict) else None
     return Recorded(
         input=_asked(sample.get("input")),
         expected=_target(sample.get("target")),
@@ -134,7 +134,7 @@ def _recorded(sample: Any, model: str, where: str) -> Recorded:
         limit_hit=LIMITS.get(str(kind)),
         duration_ms=None if seconds is None else seconds * 1000,
         scores=_scores(sample.get("scores")),
-        source_id=str(sample["uuid"]) if sample.get("uuid") else None,
+        source_id=sound(str(sample["uuid"])) if sample.get("uuid") else None,
     )
 
 
@@ -156,24 +156,24 @@ def _with_attachments(sample: dict[str, Any]) -> dict[str, Any]:
 
 def _asked(given: Any) -> str | None:
     if isinstance(given, str):
-        return given
+        return sound(given)
     if not isinstance(given, list):
         return None
     messages = [one for one in given if isinstance(one, dict)]
     if len(messages) == 1:
         return text_of(messages[0].get("content"))
-    return "\n\n".join(f"{one.get('role')}: {text_of(one.get('content'))}" for one in messages)
+    return "\n\n".join(f"{sound(str(one.get('role')))}: {text_of(one.get('content'))}" for one in messages)
 
 
 def _target(given: Any) -> str | None:
     if isinstance(given, list):
-        return "\n".join(map(str, given)) or None
-    return str(given) if given not in {None, ""} else None
+        return sound("\n".join(map(str, given))) or None
+    return sound(str(given)) if given is not None and given != "" else None
 
 
 def _events(messages: list[dict[str, Any]]) -> list[Event]:
     """What the model said and called, in order; a call has the answer of the tool message that belongs to it."""
-    answers = {one.get("tool_call_id"): one for one in messages if one.get("role") == "tool"}
+    answers = {str(one.get("tool_call_id")): one for one in messages if one.get("role") == "tool"}
     events: list[Event] = []
     for message in messages:
         if message.get("role") != "assistant":
@@ -182,22 +182,22 @@ def _events(messages: list[dict[str, Any]]) -> list[Event]:
         if text:
             events.append(Event(kind="message", name="assistant", output=text))
         events += [
-            _call(call, answers.get(call.get("id")))
-            for call in message.get("tool_calls") or []
+            _call(call, answers.get(str(call.get("id"))))
+            for call in listed(message.get("tool_calls"))
             if isinstance(call, dict)
         ]
     return events
 
 
 def _call(call: dict[str, Any], answer: dict[str, Any] | None) -> Event:
-    name = str(call.get("function"))
-    event = Event(kind="tool_call", name=name, arguments=plain(call.get("arguments")), id=str(call.get("id")))
+    name, ident = sound(str(call.get("function"))), sound(str(call.get("id")))
+    event = Event(kind="tool_call", name=name, arguments=plain(call.get("arguments")), id=ident)
     if answer is None:
         return event
     error = answer.get("error")
     text = text_of(answer.get("content"))
     if isinstance(error, dict):
-        text = text or str(error.get("message"))
+        text = text or sound(str(error.get("message")))
     return event.model_copy(update={"output": text, "is_error": error is not None})
 
 
@@ -209,7 +209,7 @@ def _answer(output: Any) -> str | None:
         message = choices[0].get("message")
         return text_of(message.get("content")) if isinstance(message, dict) else None
     completion = output.get("completion")
-    return completion if isinstance(completion, str) and completion else None
+    return sound(completion) if isinstance(completion, str) and completion else None
 
 
 def _usage(used: Any, model: str, messages: list[dict[str, Any]]) -> Usage | None:
@@ -233,4 +233,4 @@ def _usage(used: Any, model: str, messages: list[dict[str, Any]]) -> Usage | Non
 def _scores(scores: Any) -> dict[str, Any]:
     if not isinstance(scores, dict):
         return {}
-    return {str(name): plain(one.get("value")) for name, one in scores.items() if isinstance(one, dict)}
+    return {sound(str(name)): plain(one.get("value")) for name, one in scores.items() if isinstance(one, dict)}

@@ -56,7 +56,7 @@ class JsonLines:
         with self._path.open("rb") as stream:
             stream.seek(int(place.at))
             where = f"{self._name}: case {place.case_id}"
-            return self._recorded(parse(stream.read(place.length), where), where)
+            return self._recorded(plain(parse(stream.read(place.length), where)), where)
 
     def _case_of(self, row: dict[str, Any], where: str) -> str:
         if self._case_id is not None:
@@ -109,7 +109,7 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[tuple[Any, int, int]]:
         if len(line) > MAX_RECORD_BYTES:
             raise ImportFault(f"{name}:{line_number}: a line of more than {MAX_RECORD_BYTES // 1024**2} MB")
         if line.strip():
-            yield parse(line.removeprefix(b"\xef\xbb\xbf"), f"{name}:{line_number}"), at, len(line)
+            yield plain(parse(line.removeprefix(b"\xef\xbb\xbf"), f"{name}:{line_number}")), at, len(line)
         at += len(line)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mst.clients.imports.jsonlines import lines_of
 from mst.clients.imports.jsonparts import JsonParts, parse
-from mst.clients.imports.records import ImportFault, Place, Recorded, mapping, number, plain, whole
+from mst.clients.imports.records import ImportFault, Place, Recorded, mapping, number, plain, sound, whole
 from mst.clients.imports.rows import case_id_at
 from mst.model.base import digest
 from mst.model.transcript import Usage
@@ -100,19 +100,23 @@ def _recorded(row: dict[str, Any]) -> Recorded:
     output = response.get("output")
     broke = row.get("failureReason") == BROKE
     # A failed assertion stands under `error` too, and is no business of ours.
-    said = str(row.get("error") or "the provider gave no answer").splitlines()[0][:SHOWN_ERROR] if broke else None
+    said = (
+        str(row.get("error") or "the provider gave no answer").strip().partition("\n")[0][:SHOWN_ERROR]
+        if broke
+        else None
+    )
     raw = prompt.get("raw")
     grading = row.get("gradingResult")
     return Recorded(
-        input=raw if isinstance(raw, str) else None,
+        input=sound(raw) if isinstance(raw, str) else None,
         metadata=plain(mapping(test.get("metadata"))),
-        final_text=output if isinstance(output, str) or output is None else _as_text(output),
+        final_text=None if output is None else sound(output) if isinstance(output, str) else _as_text(output),
         usage=_usage(row, response),
-        error=said,
+        error=None if said is None else sound(said),
         error_kind="environment" if broke else None,
         duration_ms=number(row.get("latencyMs")),
         scores={"promptfoo": {"pass": row.get("success"), "score": plain(row.get("score"))}} if grading else {},
-        source_id=str(row["id"]) if row.get("id") else None,
+        source_id=sound(str(row["id"])) if row.get("id") else None,
     )
 
 

@@ -39,6 +39,12 @@ class Place:
     at: int | str
     length: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("case_id", "model", "prompt"):
+            value = getattr(self, name)
+            if value is not None and sound(value) != value:
+                object.__setattr__(self, name, sound(value))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
@@ -88,15 +94,29 @@ class ResultFile(Protocol):
         ...
 
 
+def sound(text: str) -> str:
+    """A text that can be written as UTF-8: halves of characters, which JSON can hold, become U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def text_of(content: Any) -> str:
     """The text of a message's content: a text, or a list of parts of which the texts count."""
     if isinstance(content, str):
-        return content
+        return sound(content)
     if isinstance(content, list):
         return "\n".join(
             part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
         )
     return ""
+
+
+def listed(value: Any) -> list[Any]:
+    """A list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -119,9 +139,9 @@ def number(value: Any) -> float | None:
 def plain(value: Any) -> Any:
     """A value that JSON can hold: what is not finite becomes a text."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {sound(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return str(value)
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    return sound(value) if isinstance(value, str) else value
