@@ -20,7 +20,8 @@ class EnoughData:
     Attributes:
         detectable: the smallest true difference that a comparison like this finds with the given power (normal
             approximation, from the spread between units); None when no spread was seen.
-        smallest_p: the one-sided p if every decisive unit pointed the same way.
+        smallest_p: the one-sided p if every decisive unit pointed the same way; with unequal trial counts at least the
+            p if every passed trial that may be the candidate's were.
         units_for_effect: units needed to find the wanted difference, from the same spread; None without spread.
         more_trials_add_nothing: every case repeated its result in all trials; more cases are needed, not more trials.
     """
@@ -47,7 +48,8 @@ def enough_data(
         alpha = 0.05 / n_candidates
         detectable = (normal_quantile(1 - alpha / 2) + normal_quantile(power)) * comparison.se
         units = math.ceil(comparison.n_units * (detectable / wanted) ** 2)
-    return EnoughData(detectable, 2.0**-comparison.decisive_units, units, comparison.one_trial)
+    smallest_p = max(2.0**-comparison.decisive_units, comparison.least_better)
+    return EnoughData(detectable, smallest_p, units, comparison.one_trial)
 
 
 def planned_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: int, k_b: int) -> float:
