@@ -5,7 +5,7 @@ Whatever dies in between leaves nothing that runs: workers start only on a messa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,6 +24,7 @@ from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_records import EntrySeed, Head
 from mst.fleet.sessions import ShardSessions
 from mst.fleet.signing import Verifier, sign
+from mst.fleet.spend_restore import restore_spend
 from mst.fleet.tokens import refresh_key_of
 from mst.model.fleet import (
     DispatchRecord,
@@ -36,7 +37,9 @@ from mst.model.fleet import (
     grant_slot,
 )
 from mst.shards.archive import pack
+from mst.shards.bundle import Bundle
 from mst.shards.contract import ShardSpec
+from mst.shards.spend import SpendLedger
 from mst.store.commit import read_shard
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys, RunKeys, ShardKeys
@@ -52,6 +55,7 @@ class Desk:
         broker: its URL without a password, for the record.
         embedded: the broker ends with this process.
         expires: when single secrets expire.
+        spend: a run's spending, by run ID; restored after a wipe where there is a budget.
         sessions: makes credentials for the store for each shard; without it workers use their own.
     """
 
@@ -69,6 +73,7 @@ class Desk:
     deadline: timedelta
     expires: Mapping[str, datetime] = field(default_factory=dict)
     plugins: Mapping[str, str] = field(default_factory=dict)
+    spend: Callable[[str], SpendLedger] | None = None
     sessions: ShardSessions | None = None
 
 
@@ -150,6 +155,8 @@ def write_again(desk: Desk, record: DispatchRecord, shards: Sequence[ShardSpec],
         issue = desk.grants.next_issue(target_of(record), Verifier(TrustedSigners(signers=[_own_entry(desk)])))
         _grant(desk, record, secrets, issue=issue)
     _open_sessions(desk, record, keys)
+    if desk.spend is not None and record.budgeted:
+        restore_spend(desk.store, keys.run, desk.spend(record.run_id))
     seeds = [
         _seed_from_store(desk.store, keys.shard(plan.shard), plan, specs[plan.shard], signed[plan.shard])
         for plan in record.shards
@@ -221,6 +228,7 @@ def _record(
         plugins=dict(desk.plugins),
         secrets=names,
         grant_slot=slot if names else None,
+        budgeted=bool(Bundle(first.bundle).record.plan.budget),
         store_sessions=desk.sessions is not None,
         key_id=desk.key.key_id,
         recipients=list(desk.recipients) if names else [],

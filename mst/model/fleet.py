@@ -297,6 +297,8 @@ class DispatchRecord(Document):
     secrets: list[str] = []
     """Names of the secrets that the work declares; with any, a rebuilt dispatch needs the secrets file again."""
     grant_slot: str | None = None
+    budgeted: bool = False
+    """Whether the work has a budget: what was spent is then written again after the broker lost it."""
     store_sessions: bool = False
     """Whether each shard gets credentials for the store of its own."""
     key_id: KeyId

@@ -35,6 +35,7 @@ from mst.fleet.queues import queue_name
 from mst.fleet.refusals import RefusalBook, RefusalWatch, payload_digest
 from mst.fleet.renewal import Renewer, credentials
 from mst.fleet.sessions import ShardSessions
+from mst.fleet.spend import FleetSpend
 from mst.fleet.tokens import TokenDesk, TokenSlots
 from mst.model.base import Model
 from mst.model.fleet import (
@@ -267,6 +268,7 @@ class CeleryRunner:
             limits=ShardLimits(lease_ttl_s=ttl_s),
             deadline=timedelta(hours=self._options.deadline_h),
             expires=read_expiries(self._context.secrets_file) if self._context.secrets_file is not None else {},
+            spend=lambda run_id: FleetSpend(self._client, run_id),
             sessions=self._sessions,
         )
 

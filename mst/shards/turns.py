@@ -97,11 +97,11 @@ class Turns:
         try:
             for key, report in list(self._unsettled.items()):
                 self._spend.settle(
-                    _unit(key), self._attempt, tokens=report.tokens or 0, cost_usd=report.cost_usd or 0.0
+                    unit_of(key), self._attempt, tokens=report.tokens or 0, cost_usd=report.cost_usd or 0.0
                 )
                 del self._unsettled[key]
             for key, answer in list(self._unasked.items()):
-                why = self._spend.reserve(_unit(key), self._attempt, self._budget) if self._budget else None
+                why = self._spend.reserve(unit_of(key), self._attempt, self._budget) if self._budget else None
                 del self._unasked[key]
                 self.refused = self.refused or why or ""
                 answer(Granted(key=key, refused=why))
@@ -118,5 +118,6 @@ class Turns:
         return f"{self._attempt}.{call}"
 
 
-def _unit(key: UnitKey) -> str:
+def unit_of(key: UnitKey) -> str:
+    """A unit's name in a spend ledger."""
     return digest(key.to_dict())[:24]
