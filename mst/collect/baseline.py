@@ -5,10 +5,11 @@ It lies outside the workspace, so the program can neither see nor move it, whate
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -80,10 +81,14 @@ def link_target(place: str) -> str:
     return str(Path(place).readlink()).encode(errors="replace").decode()
 
 
-def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def walk(folder: Path, too_deep: Callable[[str], None] = lambda _path: None) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Every entry below a folder that is not itself a folder, with its relative POSIX path, in sorted order.
 
     Links are entries, never followed. A folder that its owner may not read is made readable first.
+
+    Args:
+        folder: where to look.
+        too_deep: told folders whose path is longer than the system takes; what lies in them is passed over.
 
     Raises:
         ClientError: `agent`: there are more than `MAX_ENTRIES`; nobody wants that many files, and memory is bounded.
@@ -93,7 +98,13 @@ def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
     while pending:
         prefix, place = pending.pop()
         folders = []
-        entries = _entries(place, room + 1)
+        try:
+            entries = _entries(place, room + 1)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            too_deep(prefix.rstrip("/"))
+            continue
         room -= len(entries)
         if room < 0:
             raise ClientError(f"the workspace holds more than {MAX_ENTRIES} files and folders", "agent")

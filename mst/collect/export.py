@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 import stat
 import time
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from mst.process.redact import Redactor
 _CHUNK_BYTES = 1024 * 1024
 _NAMED_OMISSIONS = 20
 _LISTED_FACTOR = 4
+_TOO_LONG = "its path is too long"
 
 
 @dataclass
@@ -32,6 +35,7 @@ class Export:
         omitted_count: how many there are in all.
         redacted: paths of files from which secrets were removed.
         behind: of the given files, those that exist and were not copied: they were not deleted.
+        is_gone: the program removed the workspace itself, or put something else in its place: nothing was copied.
     """
 
     folder: Path
@@ -42,6 +46,7 @@ class Export:
     omitted_count: int = 0
     redacted: list[str] = field(default_factory=list)
     behind: set[str] = field(default_factory=set)
+    is_gone: bool = False
 
     def omit(self, path: str, reason: str) -> None:
         """Note that a path stays behind."""
@@ -58,6 +63,8 @@ class Export:
         if self.omitted_count:
             found["omitted"] = self.omitted
             found["omittedCount"] = self.omitted_count
+        if self.is_gone:
+            found["workspace"] = "the program removed it, or put something else in its place"
         if self.redacted:
             found["redactedFiles"] = self.redacted
         return found
@@ -68,13 +75,17 @@ def export(
 ) -> Export:
     """Copy a workspace's plain files. What the program was given comes first, so that a flood can't crowd it out.
 
-    Blocks. Nothing may be running in the workspace any more.
+    Blocks. Nothing may be running in the workspace any more. A workspace that is gone counts as empty: what a program
+    does to its workspace is its answer. One that became a link leads elsewhere, and nothing there is its answer.
 
     Raises:
         ClientError: `environment`: time is over, or the disk is full.
     """
+    _clear(into)
     into.mkdir(parents=True)
-    found = Export(into, baseline)
+    found = Export(into, baseline, is_gone=not _is_folder(workspace))
+    if found.is_gone:
+        return found
     deadline = time.monotonic() + timeout_s
     room = limits.artifact_bytes
     try:
@@ -102,11 +113,24 @@ def export(
     return found
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder itself, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def _clear(into: Path) -> None:
+    """Remove what a program without a sandbox may have put where its files go."""
+    if _is_folder(into):
+        shutil.rmtree(into)
+    else:
+        into.unlink(missing_ok=True)
+
+
 def _plain_files(workspace: Path, baseline: Baseline, found: Export, most: int) -> list[tuple[str, str]]:
     """Paths of plain files, given ones first, then in order. Everything else is noted."""
     given: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
-    for path, entry in walk(workspace):
+    for path, entry in walk(workspace, lambda folder: found.omit(folder, _TOO_LONG)):
         if not is_portable(path):
             found.omit(path, "its name can't be stored")
         elif entry.is_symlink():
@@ -136,10 +160,17 @@ def _copy(path: str, place: str, found: Export, *, room: int, deadline: float) -
             found.omit(path, "over the limit of bytes (artifact_bytes)")
             return None
         target = found.folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256()
         size = 0
-        with target.open("wb") as sink:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            opened = target.open("wb")
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            found.omit(path, _TOO_LONG)
+            return None
+        with opened as sink:
             while piece := stream.read(_CHUNK_BYTES):
                 size += len(piece)
                 if time.monotonic() > deadline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 import pytest
 
@@ -141,3 +142,51 @@ def test_secrets_are_removed_from_what_the_program_wrote(workspace):
     assert (found.folder / "given").read_text() == "hunter2-hunter2"
     assert found.redacted == ["log"]
     assert {file.path: file.sha256 for file in found.files}["log"] == hash_file(found.folder / "log")
+
+
+def test_a_workspace_that_the_program_removed_is_an_empty_one(bench):
+    collected = bench.trial(bench.case({"a.txt": "one\n"}), bench.command('rm -rf "$PWD"'))
+    record = collected.record
+    assert (record.status, record.error_kind) == ("completed", None), (
+        "what it did is its answer, not the machine's fault"
+    )
+    assert record.artifact_files == []
+    assert "deleted file mode 100644" in record.diff
+    assert "workspace" in record.client_diagnostics["export"]
+    collected.discard()
+    assert bench.left() == []
+
+
+def test_a_workspace_that_became_a_link_is_not_followed(bench, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "private.txt").write_text("of the machine")
+    script = f"cd .. && mv workspace aside && ln -s {elsewhere} workspace"
+    collected = bench.trial(bench.case({"a.txt": "one\n"}), bench.command(script))
+    assert collected.record.artifact_files == []
+    assert "private" not in collected.record.diff
+    assert "workspace" in collected.record.client_diagnostics["export"]
+
+
+def test_paths_that_are_too_long_are_left_behind_and_said(bench):
+    deep = "import os\nfor _ in range(120):\n os.mkdir('d' * 50); os.chdir('d' * 50)\nopen('x', 'w').close()"
+    variant = bench.command(f'echo two > b.txt; "{sys.executable}" -c "{deep}"')
+    collected = bench.trial(bench.case({"a.txt": "one\n"}), variant)
+    assert collected.record.status == "completed", collected.record.error
+    assert [file.path for file in collected.record.artifact_files] == ["a.txt", "b.txt"]
+    assert set(collected.record.client_diagnostics["export"]["omitted"].values()) == {"its path is too long"}
+    collected.discard()
+    assert bench.left() == []
+
+
+@pytest.mark.parametrize("trap", ["mkdir {place}; echo planted > {place}/planted.txt", "ln -s {elsewhere} {place}"])
+def test_what_a_program_puts_where_its_files_go_is_removed_first(bench, tmp_path, trap):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    place = '"$(cd ../..; pwd)/artifacts-$(basename "$(cd ..; pwd)" | cut -c7-)"'
+    collected = bench.trial(
+        bench.case({"a.txt": "one\n"}), bench.command(trap.format(place=place, elsewhere=elsewhere))
+    )
+    assert collected.record.status == "completed", collected.record.error
+    assert sorted(path.name for path in collected.artifacts.iterdir()) == ["a.txt"]
+    assert list(elsewhere.iterdir()) == []
