@@ -35,6 +35,7 @@ from mst.fleet.kept import KeptUnits
 from mst.fleet.lease import Lease
 from mst.fleet.ledger_keys import unit_token
 from mst.fleet.overuse import Overuse, cap_files
+from mst.fleet.spend import entry_name
 from mst.fleet.tokens import TokenKeeper
 from mst.model.fleet import Envelope
 from mst.model.manifest import ShardManifest
@@ -284,7 +285,7 @@ class Attempt:
                 rates_of(plan.rate_limits),
                 spend=self._host.spend(spec.run_id),
                 budget=Budget.of(plan.budget),
-                attempt=self._id,
+                attempt=entry_name(self._envelope.work, self._id),
                 told=self._used,
             ),
             unit=lambda done, paths: self._take(delivery, done, paths),

@@ -6,7 +6,13 @@ from mst.fleet.connect import RedisClient, broker_errors
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.scripts import RETENTION_MS, Scripts
 from mst.model.keys import RunId
+from mst.model.shard import Work
 from mst.shards.spend import Budget
+
+
+def entry_name(work: Work, attempt_id: str) -> str:
+    """What an attempt's entries are named by: collecting and grading a trial are different units of one run."""
+    return f"{work}/{attempt_id}"
 
 
 class FleetSpend:
@@ -31,6 +37,17 @@ class FleetSpend:
         """See `SpendLedger.settle`."""
         args: list[str | int] = [f"{unit}:{attempt}", repr(float(tokens)), repr(float(cost_usd)), RETENTION_MS]
         self._scripts.run("spend_settle", [self._key], args, doing="noting what a unit cost")
+
+    def settled(self, work: Work) -> dict[str, dict[str, tuple[float, float]]]:
+        """Tokens and USD of everything that ended, by unit and by attempt ID, of one kind of work."""
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        with broker_errors("reading what was spent"):
+            for field, text in self._client.hscan_iter(self._key, match=f"e:*:{entry_name(work, '*')}", count=500):
+                _, unit, entry = field.split(":", 2)
+                tokens, usd, is_settled = map(float, text.split())
+                if is_settled:
+                    found.setdefault(unit, {})[entry.partition("/")[2]] = (tokens, usd)
+        return found
 
     def spent(self) -> tuple[float, float]:
         """Tokens and USD, what is set aside for units under way included."""

@@ -50,11 +50,16 @@ class ShardMachine(Model):
 class GradingRunner(Model):
     """Where a grading ran. Differs between runners, as no other part of a regrade does."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     name: str
     options: dict[str, Any] | None = None
     shards: int
     machines: list[ShardMachine] = []
     dispatches: list[str] | None = None
+    wasted_tokens: int | None = None
+    """What attempts used for units that do not count, since another attempt's took their place; None for nothing."""
+    wasted_cost_usd: float | None = None
 
 
 class Grading(Model):

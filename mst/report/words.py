@@ -122,11 +122,22 @@ def warnings(run: RunRecord, summary: SummaryRecord) -> list[str]:
             f"This is grading {grading} of the same trials: when the best of several gradings is picked, "
             "p-values are too small."
         )
+    found += wasted(run)
     found += retries(summary)
     found += [one_line(text, limit=400) for text in summary.warnings]
     found += [errors_line(name, policy) for name, policy in summary.error_policy.items()]
     found += [one_line(finding.said, limit=400) for finding in summary.health if is_urgent(finding)]
     return list(dict.fromkeys(found))
+
+
+def wasted(run: RunRecord) -> list[str]:
+    """What lost attempts at grading cost; empty when it is nothing, or not known."""
+    runner = run.grading.runner if run.grading is not None else None
+    if runner is None or not (runner.wasted_tokens or runner.wasted_cost_usd):
+        return []
+    money = f" ({runner.wasted_cost_usd:.4g} USD)" if runner.wasted_cost_usd else ""
+    tokens = count(runner.wasted_tokens or 0, "token")
+    return [f"Lost attempts at shards used {tokens}{money} for verdicts that were given again; no figure counts that."]
 
 
 def retries(summary: SummaryRecord) -> list[str]:

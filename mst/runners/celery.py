@@ -37,6 +37,7 @@ from mst.fleet.renewal import Renewer, credentials
 from mst.fleet.sessions import ShardSessions
 from mst.fleet.spend import FleetSpend
 from mst.fleet.tokens import TokenDesk, TokenSlots
+from mst.fleet.wasted import with_wasted
 from mst.model.base import Model
 from mst.model.fleet import (
     DEFAULT_LEASE_TTL_S,
@@ -314,7 +315,7 @@ class CeleryRunner:
             with suppress(BrokerError):
                 self._sessions.drop(sent.target, [spec.index for spec in shards])
         self._finished.extend(shards)
-        return outcomes
+        return with_wasted(outcomes, shards, FleetSpend(self._client, sent.head.run_id))
 
     def _refusals(self, sent: Sent, events: ShardEvents, *, sent_before: bool) -> RefusalWatch:
         """Tells when no worker takes what was sent."""

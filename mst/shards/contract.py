@@ -89,6 +89,7 @@ class ShardOutcome:
         counts: units by status.
         hello: of the worker that ran last.
         attempts: attempt IDs in order.
+        wasted_tokens, wasted_usd: what attempts used for units that do not count.
     """
 
     shard: int
@@ -100,6 +101,8 @@ class ShardOutcome:
     started_at: str | None = None
     ended_at: str | None = None
     attempts: Sequence[str] = ()
+    wasted_tokens: int = 0
+    wasted_usd: float = 0.0
 
 
 class ShardEvents(Protocol):

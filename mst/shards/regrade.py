@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from mst.config.registry import plugin_versions
 from mst.errors import MstError, UsageError
@@ -134,8 +135,10 @@ def resume(
             raise request.lacking
         if before.graders != now.graders:
             write_inputs(folder, request.inputs)
+        assert now.grading is not None
         phases = before.phases.model_copy(update={"grade": "partial"})
-        update = {"grading": now.grading, "graders": now.graders, "judges": now.judges, "phases": phases}
+        grading = now.grading.model_copy(update={"runner": now.grading.runner.model_copy(update=_wasted(before, ()))})
+        update = {"grading": grading, "graders": now.graders, "judges": now.judges, "phases": phases}
         run = before.model_copy(update=update)
         folder.write_run(run)
         return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
@@ -274,7 +277,7 @@ def _assemble(
     outcomes: Sequence[ShardOutcome],
 ) -> Graded:
     assert run.grading is not None
-    recorded = run.grading.runner.model_copy(update={"machines": machines(outcomes)})
+    recorded = run.grading.runner.model_copy(update={"machines": machines(outcomes), **_wasted(run, outcomes)})
     summary = asyncio.run(
         assemble(
             folder,
@@ -315,6 +318,14 @@ def _grade_here(
         summary = asyncio.run(_here(request, folder, run, live, cancel, hooks, earlier))
     clear_work(folder.work)
     return Graded(folder=folder, summary=summary)
+
+
+def _wasted(run: RunRecord, outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
+    """What lost attempts used in all, in earlier dispatches too."""
+    before = run.grading.runner if run.grading is not None else None
+    tokens = sum(outcome.wasted_tokens for outcome in outcomes) + ((before and before.wasted_tokens) or 0)
+    usd = sum(outcome.wasted_usd for outcome in outcomes) + ((before and before.wasted_cost_usd) or 0.0)
+    return {"wasted_tokens": tokens or None, "wasted_cost_usd": round(usd, 6) or None}
 
 
 async def _here(

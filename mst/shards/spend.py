@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mst.model.base import digest
 from mst.model.score import ComparisonGrading, TrialGrading
+from mst.model.shard import UnitKey
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
 
@@ -85,6 +87,11 @@ class LocalSpend:
             return 0.0, 0.0
         tokens, cost = zip(*(self._entries[key] for key in self._settled), strict=True)
         return sum(tokens) / len(tokens), sum(cost) / len(cost)
+
+
+def spend_unit(key: UnitKey) -> str:
+    """What a unit's entries are named by."""
+    return digest(key.to_dict())[:24]
 
 
 def spent(usages: Iterable[Usage | None]) -> tuple[int, float]:

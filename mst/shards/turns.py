@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mst.errors import BrokerError
-from mst.model.base import digest
 from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey, UsageReport
 from mst.providers.rates import Ask, Rate, wanted
 from mst.shards.limiter import CallLimiter
-from mst.shards.spend import Budget, SpendLedger
+from mst.shards.spend import Budget, SpendLedger, spend_unit
 
 Answer = Callable[[Granted], None]
 
@@ -97,11 +96,11 @@ class Turns:
         try:
             for key, report in list(self._unsettled.items()):
                 self._spend.settle(
-                    unit_of(key), self._attempt, tokens=report.tokens or 0, cost_usd=report.cost_usd or 0.0
+                    spend_unit(key), self._attempt, tokens=report.tokens or 0, cost_usd=report.cost_usd or 0.0
                 )
                 del self._unsettled[key]
             for key, answer in list(self._unasked.items()):
-                why = self._spend.reserve(unit_of(key), self._attempt, self._budget) if self._budget else None
+                why = self._spend.reserve(spend_unit(key), self._attempt, self._budget) if self._budget else None
                 del self._unasked[key]
                 self.refused = self.refused or why or ""
                 answer(Granted(key=key, refused=why))
@@ -118,6 +117,4 @@ class Turns:
         return f"{self._attempt}.{call}"
 
 
-def unit_of(key: UnitKey) -> str:
-    """A unit's name in a spend ledger."""
-    return digest(key.to_dict())[:24]
+unit_of = spend_unit

@@ -16,7 +16,7 @@ import pytest
 import mst
 from mst.fleet.connect import connect
 from mst.fleet.limiter import LATE_S, FleetLimiter, LimitBook
-from mst.fleet.spend import FleetSpend
+from mst.fleet.spend import FleetSpend, entry_name
 from mst.providers.rates import Ask, Rate
 from mst.shards.spend import Budget, LocalSpend
 from mst.testing.commandline import run_mst
@@ -314,4 +314,10 @@ def test_spending_is_counted_once_a_unit_and_attempt_here_and_on_the_fleet(broke
         ledger.settle("u2", "1-a", tokens=10, cost_usd=0.1)
         assert ledger.reserve("u4", "1-b", budget) is None
         assert ledger.reserve("u5", "1-b", Budget(tokens=100)).startswith("the budget is used up: ")
+    fleet_ledger = FleetSpend(client, "20260501T120001Z-abc123")
+    fleet_ledger.settle("u1", entry_name("grade", "1-a"), tokens=100, cost_usd=0.4)
+    fleet_ledger.settle("u1", entry_name("grade", "2-b"), tokens=90, cost_usd=0.3)
+    fleet_ledger.settle("u1", entry_name("collect", "1-c"), tokens=5, cost_usd=0.1)
+    fleet_ledger.reserve("u2", entry_name("grade", "2-b"), budget)
+    assert fleet_ledger.settled("grade") == {"u1": {"1-a": (100.0, 0.4), "2-b": (90.0, 0.3)}}
     client.close()
