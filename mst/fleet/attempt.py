@@ -41,6 +41,7 @@ from mst.model.fleet import Envelope
 from mst.model.manifest import ShardManifest
 from mst.model.shard import Hello, UnitKey, UsageReport
 from mst.process import tracing
+from mst.providers.rates import rates_of
 from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
 from mst.shards.bundle import Bundle
@@ -49,7 +50,6 @@ from mst.shards.contract import ShardSpec, UnitDone
 from mst.shards.coordinate import planned_units
 from mst.shards.poison import write_poisoned
 from mst.shards.process_channel import ProcessChannel
-from mst.shards.rates import rates_of
 from mst.shards.spend import Budget
 from mst.shards.supervisor import AttemptOutcome, Handlers, supervise
 from mst.shards.turns import Turns

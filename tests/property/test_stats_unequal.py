@@ -9,7 +9,7 @@ from mst.stats.cases import CaseData, TrialCounts
 from mst.stats.compare import compare
 from mst.stats.relabel import _Kind
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 LEVEL = 0.025
 RUNS = {30: 40_000, 100: 10_000, 300: 4_000}
@@ -25,7 +25,7 @@ WORLDS = {
 def draw(n, trials, world, runs):
     """Passed trials of candidate and baseline, an array of runs x cases each."""
     low, high, effect, family = world
-    rng = np.random.default_rng(n)
+    rng = np.random.default_rng([n, *trials])
     shape = (runs, -(-n // family))
     rates = np.repeat(rng.uniform(low, high, shape), family, axis=1)[:, :n]
     moves = np.repeat(effect * rng.choice((-1, 1), shape), family, axis=1)[:, :n]
