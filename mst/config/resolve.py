@@ -267,7 +267,11 @@ def _credential_warnings(plan: EvalPlan) -> list[str]:
         for keys in credential_paths(value)
     ]
     specs: list[GraderSpec] = [*plan.assertions, *plan.pairwise_judges]
-    found += [(f"{spec.name or spec.type}: options", keys) for spec in specs for keys in credential_paths(spec.options)]
+    found += [
+        (f"{spec.name or spec.type}: options", keys)
+        for spec in specs
+        for keys in credential_paths(spec.options, names=spec.secrets)
+    ]
     return [
         f"{where}.{dotted(keys)} looks like a credential; write {{secret: NAME}} and pass its value with --secrets-file"
         for where, keys in found
