@@ -377,6 +377,16 @@ def test_what_looks_like_a_credential_is_warned_of_without_showing_it(eval_):
     assert "planted-value" not in resolved.warnings[0]
 
 
+def test_the_name_of_a_judges_secret_is_not_warned_of(eval_):
+    judge = "{name: q, agentic: {runtime: codex, api_key: JUDGE_KEY}}"
+    resolved = eval_.load(
+        "name: x\ndatasets: [cases.yaml]\nclient: echo\nvariants: [{name: a}, {name: b}]\nbaseline: a\n"
+        f"judges: [{judge}]\npairwise_judges: [{judge}]\n"
+    )
+    assert resolved.warnings == []
+    assert [judge.secrets for judge in resolved.plan.pairwise_judges] == [["JUDGE_KEY"]]
+
+
 def test_faults_never_repeat_values(eval_):
     faults = eval_.faults(
         "name: x\ndatasets: [cases.yaml]\nclient: command\nclient_options: {argv: [x], env: {A: [planted-value]}}\n"
