@@ -4,6 +4,7 @@
       UsageError            the user can fix it: a config, an argument, a missing program or secret (exit 2)
         ConfigError         a fault in an eval config, a case or a dataset, with its place
         SecretMissing       a declared secret has no value
+        AmbiguousRun        a reference means several runs
       RefusedError          policy said no: a signature, a key, a permission (exit 5)
         VersionMismatch     two machines of one run have different versions
       InfrastructureError   a machine, a server or a file let us down (exit 4)
@@ -71,6 +72,12 @@ class SecretMissing(UsageError):
     """A declared secret has no value that may be sent."""
 
     code = "secret_missing"
+
+
+class AmbiguousRun(UsageError):
+    """A reference means several runs; the message lists them."""
+
+    code = "ambiguous_run"
 
 
 class FormatError(UsageError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mst.errors import StoreError, UsageError
+from mst.errors import AmbiguousRun, StoreError, UsageError
 from mst.runs.folder import RunFolder
 from mst.runs.locate import find_run, new_regrade
 
@@ -34,7 +34,8 @@ def located(ref: str, root: Path, uri: str | None) -> RunFolder:
 def to_read(ref: str, root: Path, uri: str | None, need: Need = "numbers") -> RunFolder:
     """The same for a command that only reads: of a stored run only the files that it needs come, into a cache folder.
 
-    A folder, and a run that only the results root has, is taken as it is. Raises as `located` does.
+    A folder, and a run that only the results root has, is taken as it is; `latest` is the store's, or none. Raises as
+    `located` does.
     """
     from mst.runs.cached import cache_root, read_stored
     from mst.runs.stored import read_uri
@@ -45,7 +46,11 @@ def to_read(ref: str, root: Path, uri: str | None, need: Need = "numbers") -> Ru
         return find_run(ref, root)
     try:
         return read_stored(_open(uri), ref, need, cache_root())
+    except AmbiguousRun:
+        raise
     except UsageError:
+        if ref == "latest":
+            raise
         try:
             return find_run(ref, root)
         except UsageError:

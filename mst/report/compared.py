@@ -19,6 +19,7 @@ from mst.model.comparison import (
     TrialFlips,
 )
 from mst.model.keys import short_id
+from mst.model.summary import VerdictRecord
 from mst.model.trial import RUN_FORMAT
 from mst.report.changes import change_words, changes
 from mst.report.console import INDENT, say, say_verdict
@@ -68,8 +69,11 @@ def render_comparison(found: RunComparison, console: Console) -> None:
     console.print(_table(found))
     for variant in found.variants:
         console.print()
-        if variant.verdict is not None:
+        if variant.verdict is not None and not _is_level(variant.verdict):
             say_verdict(console, variant.verdict, candidates=len(found.variants))
+        elif variant.verdict is not None:
+            level = count(variant.verdict.cases_compared, "compared case")
+            say(console, Text(f"{one_line(variant.name, limit=60)}: all of {level} came out the same, so cannot tell"))
         if variant.flips is not None:
             _say_trial_flips(console, variant.name, variant.flips)
     _say_decisions(console, found)
@@ -167,6 +171,11 @@ def _change(variant: ComparedVariant) -> str:
     if variant.first.pass_rate is None or variant.second.pass_rate is None:
         return points(None)
     return points(variant.second.pass_rate - variant.first.pass_rate).removesuffix(" points")
+
+
+def _is_level(verdict: VerdictRecord) -> bool:
+    """Whether not one compared case differs."""
+    return verdict.difference == 0 and not (verdict.flips_up or verdict.flips_down or verdict.held_out)
 
 
 def _say_trial_flips(console: Console, name: str, flips: TrialFlips) -> None:

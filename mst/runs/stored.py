@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from mst import __version__
-from mst.errors import CorruptFile, InfrastructureError, UsageError
+from mst.errors import AmbiguousRun, CorruptFile, InfrastructureError, UsageError
 from mst.model.keys import RUN_ID, regrade_number, segment
 from mst.model.manifest import RunManifest
 from mst.model.run import LatestRecord, RunRecord
@@ -74,6 +74,8 @@ def bring(store: Store, ref: str, root: Path, *, eval_name: str | None = None) -
         return find_run(ref, root)
     try:
         found = find_stored(store, ref, eval_name)
+    except AmbiguousRun:
+        raise
     except UsageError:
         try:
             return find_run(ref, root)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from mst.errors import CorruptFile, FormatError, ObjectMissing, UsageError
+from mst.errors import AmbiguousRun, CorruptFile, FormatError, ObjectMissing, UsageError
 from mst.model.base import digest_bytes
 from mst.model.keys import RUN_ID, segment, short_id
 from mst.model.manifest import RunManifest
@@ -114,7 +114,8 @@ def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
         eval_name: narrows the search; needed for `latest` when the store holds several evals.
 
     Raises:
-        UsageError: no such run, or several; lists them.
+        UsageError: no such run.
+        AmbiguousRun: several; lists them.
     """
     if ref == "latest":
         return _latest(store, eval_name)
@@ -124,14 +125,15 @@ def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
     if not found:
         raise UsageError(f"{store.uri} has no run {ref!r}; `mst store ls` lists its runs")
     several = ", ".join(f"{run.eval_name}/{run.run_id}" for run in found[:10])
-    raise UsageError(f"{ref!r} means several runs in {store.uri}: {several}; give the full ID")
+    raise AmbiguousRun(f"{ref!r} means several runs in {store.uri}: {several}; give the full ID")
 
 
 def _latest(store: Store, eval_name: str | None) -> StoredRun:
     names = [eval_name] if eval_name is not None else sorted({run.eval_name for run in list_runs(store)})
     records = [(name, record) for name in names if (record := read_latest(store, name)) is not None]
     if len(records) > 1:
-        raise UsageError(f"{store.uri} holds several evals: {', '.join(name for name, _ in records[:10])}; name one")
+        several = ", ".join(name for name, _ in records[:10])
+        raise AmbiguousRun(f"{store.uri} holds several evals: {several}; give a run ID (`mst store ls` lists them)")
     if not records:
         raise UsageError(f"{store.uri} has no latest run" + (f" of {eval_name}" if eval_name else ""))
     name, record = records[0]

@@ -125,6 +125,18 @@ def test_compare_of_two_gradings_has_no_verdict(mst, two):
     assert mst("compare", two[1], two[1]).code == 2
 
 
+def test_the_latest_of_a_store_is_never_one_that_is_only_here(mst, two, uri, tmp_path):
+    said = mst("diagnose", "latest", "--results", f"file:{tmp_path / 'empty'}")
+    assert (said.code, len(said.error_lines)) == (2, 1)
+    config = write_echo_eval(tmp_path / "other", name="another", cases=1)
+    assert mst("run", config, "--results", uri, "--fail-on", "never").code == 0
+    for command in (["diagnose", "latest"], ["show", "latest"]):
+        said = mst(*command, "--results", uri)
+        assert (said.code, len(said.error_lines)) == (2, 1)
+        assert "another, echoes" in said.err
+    assert mst("show", two[0], "--results", f"file:{tmp_path / 'empty'}").code == 0
+
+
 def test_diagnose_names_commands_that_fit_where_the_run_is(mst, two, uri, elsewhere, tmp_path):
     (elsewhere / "here").mkdir()
     found = json.loads(mst("diagnose", "latest", "--results", uri, "--json").out)

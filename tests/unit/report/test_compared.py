@@ -91,7 +91,9 @@ def test_when_nothing_changed_it_says_what_that_leaves(tmp_path):
     first = graded(tmp_path, "a")
     found = compared(first, graded(tmp_path, "b"))
     assert found.changes == []
-    assert NOTHING_CHANGED in flat(rendered(found, width=300))
+    text = flat(rendered(found, width=300))
+    assert NOTHING_CHANGED in text
+    assert "polite: all of 8 compared cases came out the same, so cannot tell" in text
 
 
 def with_option(run, value, *, key):
