@@ -6,7 +6,7 @@ import tarfile
 import pytest
 
 from mst.runners import image_scan
-from mst.runners.image_scan import found_in, scan_image
+from mst.runners.image_scan import PATTERNS, found_in, scan_image
 
 AGE_KEY = "AGE-SECRET-" + "KEY-1" + "Q" * 58
 VALUE = "hunter2-hunter2"
@@ -60,3 +60,20 @@ def test_nothing_is_missed_where_two_pieces_meet(monkeypatch, before):
 
 def test_short_values_are_not_looked_for(tmp_path):
     assert scan_image(image_with(tmp_path, {"x": b"abc"}), secret_values=["abc"]) == []
+
+
+# Put together here, so that no text of this file looks like a key.
+KEYS = {
+    "a private key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + "A" * 64,
+    "an age key": "AGE-SECRET-" + "KEY-1" + "Q" * 58,
+    "a signing key of mst": '"private' + 'Key": "' + "A" * 43 + '="',
+    "an AWS key": "AK" + "IA" + "Z" * 16,
+    "a GitHub token": "gh" + "s_" + "a" * 36,
+    "a model provider's key": "sk-" + "proj-" + "a" * 40,
+    "a broker URL with its password": "redis" + "s://me:" + "p" * 16 + "@host",
+}
+
+
+@pytest.mark.parametrize("what", PATTERNS)
+def test_every_kind_of_key_is_found(what):
+    assert found_in(io.BytesIO(b"x " + KEYS[what].encode() + b" y")) == [what]
