@@ -101,6 +101,12 @@ class Progress:
                 self._say(state.reason)
             self._show()
 
+    def planned(self, units: int) -> None:
+        """See `ShardEvents.planned`. What was known before stays: a whole run may have more."""
+        with self._lock:
+            if self._planned is None:
+                self._planned = units
+
     def note(self, text: str) -> None:
         """See `ShardEvents.note`."""
         with self._lock:

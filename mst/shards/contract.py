@@ -120,6 +120,10 @@ class ShardEvents(Protocol):
         """So many units of a shard are durable, where single units are not heard of (a fleet's)."""
         ...
 
+    def planned(self, units: int) -> None:
+        """So many units are sent out or followed: time left is reckoned from it."""
+        ...
+
     def note(self, text: str) -> None:
         """Something that a person should know, in one line."""
         ...

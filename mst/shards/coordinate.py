@@ -181,6 +181,7 @@ def load_plan(folder: Path) -> Plan | None:
 
 def run_plan(plan: Plan, work: Path, runner: Runner, events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome]:
     """Send a saved plan out and wait for its end. A plan that could not be sent is forgotten."""
+    events.planned(sum(len(spec.planned) for spec in plan.specs))
     try:
         return runner.run(plan.specs, events, cancel)
     except (UsageError, RunnerError):

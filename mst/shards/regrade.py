@@ -154,6 +154,7 @@ def attach(
     plans = _unsettled(folder)
     if plans:
         with folder.locked(), hooks.watching(folder):
+            events.planned(sum(len(spec.planned) for spec in plans[-1].specs))
             outcomes = runner.follow(plans[-1].specs, events, cancel)
             if outcomes is not None:
                 run = folder.run()

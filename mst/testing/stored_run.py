@@ -29,6 +29,7 @@ class Events:
         self.units: list[UnitDone] = []
         self.states: list[ShardState] = []
         self.notes: list[str] = []
+        self.expected: int | None = None
         self.asked: list[str] = []
         self._secrets = dict(secrets or {})
 
@@ -42,6 +43,10 @@ class Events:
 
     def count(self, shard: int, done: int) -> None:
         """See `ShardEvents.count`."""
+
+    def planned(self, units: int) -> None:
+        """See `ShardEvents.planned`."""
+        self.expected = units
 
     def note(self, text: str) -> None:
         """See `ShardEvents.note`."""

@@ -289,6 +289,9 @@ class Heard:
     def state(self, state):
         self.states.append(state.state)
 
+    def planned(self, units):
+        pass
+
     def note(self, text):
         pass
 

@@ -40,5 +40,6 @@ def test_a_drained_worker_gives_its_shard_back_and_nothing_is_graded_twice(tmp_p
             "text": "shard 1 lost, and goes out again: its worker is being stopped",
         } in lines
         assert lines[-1]["event"] == "progress"
-        assert (lines[-1]["done"], lines[-1]["shards"]) == (18, {"committed": 2})
+        assert (lines[-1]["done"], lines[-1]["planned"], lines[-1]["shards"]) == (18, 18, {"committed": 2})
+        assert lines[-1]["leftS"] == 0
         assert json.loads(over.out)
