@@ -1,6 +1,7 @@
 """Each role does what it needs with its policy, on a real server, and nothing else.
 
-The server does not know the condition `s3:if-none-match`, so that one statement of the bucket's policy is only read.
+The server does not know the condition `s3:if-none-match`, and moto looks at no condition of a policy at all, so that
+one statement of the bucket's policy is only read. No server of Google's storage API that runs here has permissions.
 """
 
 import json
@@ -23,6 +24,7 @@ from mst.store.session import shard_policy, shard_session
 from mst.store.sink import UnitFiles, UnitSink
 from mst.store.units import StoredUnits
 from mst.store.verify import verify_run
+from mst.testing.commandline import until
 from mst.testing.servers import SESSION_ROLE, seaweedfs
 
 pytestmark = pytest.mark.server
@@ -268,3 +270,44 @@ def test_the_bucket_lets_nobody_overwrite_what_is_created_once():
     for key in (SHARD.manifest, KEYS.manifest(1), KEYS.claim, DISPATCH.record, DISPATCH.closed):
         last = key.rpartition("/")[2].replace(".1.", ".*.")
         assert any(resource.endswith(f"/*/{last}") for resource in once["Resource"])
+
+
+def bucket_policy(*sids):
+    document = json.loads(policy("s3-bucket"))
+    return json.dumps(document | {"Statement": [one for one in document["Statement"] if one["Sid"] in sids]})
+
+
+def test_the_buckets_own_policy_holds_for_everyone(tmp_path):
+    """On a server of its own: plain HTTP, which this one speaks, is refused to its administrator too."""
+    boto3 = pytest.importorskip("boto3")
+    with seaweedfs(tmp_path, {"coordinator": policy("s3-coordinator")}) as server:
+        admin, coordinator = (
+            open_store(server.uri(PREFIX), environ=environ, patience_s=0)
+            for environ in (server.environ(), server.role_environ("coordinator"))
+        )
+        client = boto3.client(
+            "s3",
+            endpoint_url=server.endpoint_url,
+            region_name="us-east-1",
+            aws_access_key_id=server.key,
+            aws_secret_access_key=server.secret,
+        )
+        for key in THERE:
+            admin.put(key, b"{}")
+        client.put_bucket_policy(Bucket=server.bucket, Policy=bucket_policy("WhatIsCreatedOnce", "WhatNobodyRemoves"))
+
+        def removes(key):
+            # this server does not ask the bucket's policy when several objects are removed at once, as stores do
+            try:
+                client.delete_object(Bucket=server.bucket, Key=f"{PREFIX}/{key}")
+            except client.exceptions.ClientError:
+                return False
+            return True
+
+        kept = {KEYS.manifest(1), KEYS.claim, "my%20eval/latest.json", "other/latest.json"}
+        assert {key for key in THERE if not removes(key)} == kept
+        coordinator.put_if_absent(DISPATCH.closed, b"{}")
+        assert not removes(DISPATCH.closed)
+        client.put_bucket_policy(Bucket=server.bucket, Policy=bucket_policy("TlsOnly"))
+        until(lambda: not allowed(lambda: admin.get(KEYS.manifest(1))), "the policy is heeded")
+        assert not allowed(lambda: coordinator.put(KEYS.blob(SHA), b"{}"))
