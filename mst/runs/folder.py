@@ -19,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,9 @@ from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord, ScoreRecord
 from mst.model.summary import SummaryRecord
 from mst.model.trial import TrialRecord, trial_digest
+
+LOCK_TRIES = 5
+LOCK_PAUSE_S = 0.05
 
 
 class RunFolder:
@@ -101,21 +105,25 @@ class RunFolder:
         except OSError as error:
             raise InfrastructureError(f"{self.path}: cannot be written ({error.strerror})") from error
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"{self.path}: another mst process is writing this run; wait for it to end") from None
+            if not _lock(descriptor):
+                raise UsageError(f"{self.path}: another mst process is writing this run; wait for it to end")
             yield
         finally:
             os.close(descriptor)
 
     def is_locked(self) -> bool:
-        """Whether some process is writing this run now."""
+        """Whether some process is writing this run now. Changes nothing, so it works where nothing may be written."""
         try:
-            with self.locked():
-                return False
-        except UsageError:
+            descriptor = os.open(self.path / ".lock", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def write_run(self, run: RunRecord) -> None:
         """Replace `run.json`."""
@@ -255,6 +263,18 @@ class RunFolder:
     def has_trials(self) -> bool:
         """Whether anything was collected."""
         return next((self.source.path / "transcripts").glob("*/*/*.json"), None) is not None
+
+
+def _lock(descriptor: int) -> bool:
+    """Take a lock, and look again for a moment when it is taken: somebody may just be asking who holds it."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            threading.Event().wait(LOCK_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 class TrialArtifacts:

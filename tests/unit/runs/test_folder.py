@@ -1,7 +1,9 @@
 """What lies in a run folder: written whole, read with care."""
 
+import fcntl
 import json
 import multiprocessing
+import os
 import shutil
 import threading
 
@@ -9,6 +11,7 @@ import pytest
 
 from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing, UsageError
 from mst.model.keys import TrialKey
+from mst.runs import folder
 from mst.runs.folder import RunFolder
 from mst.runs.intact import refuse_altered
 from mst.runs.results import ResultsWriter
@@ -167,3 +170,19 @@ def test_an_altered_artifact_is_named(run):
 def test_a_folder_without_a_record_is_no_run(tmp_path):
     with pytest.raises(UsageError, match=r"no run\.json"):
         RunFolder(tmp_path).run()
+
+
+def test_asking_who_writes_a_run_changes_nothing_and_bars_no_writer(run, monkeypatch):
+    monkeypatch.setattr(folder, "LOCK_TRIES", 1_000)
+    (run.path / ".lock").unlink()
+    assert not run.is_locked()
+    assert not (run.path / ".lock").exists()
+    with run.locked():
+        assert run.is_locked()
+    descriptor = os.open(run.path / ".lock", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    asking = threading.Timer(0.02, os.close, [descriptor])
+    asking.start()
+    with run.locked():
+        assert run.is_locked()
+    asking.join()
