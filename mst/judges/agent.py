@@ -22,6 +22,7 @@ from mst.judges.verdict import AnswerT
 from mst.model.case import GraderSpec
 from mst.model.transcript import Usage
 from mst.providers.endpoints import SecretName
+from mst.providers.spending import priced_as
 from mst.sandboxes.contract import Enclosure, Sandbox
 from mst.sandboxes.open import open_sandbox
 
@@ -204,7 +205,9 @@ class Agent:
             value = material.neutral(home.neutral(last_object(context.redact(text))))
             setting = self._setting
             provider = setting.agent.PROVIDER if setting is not None else None
-            return Said(value=value, usage=usage, provider=provider, model=self._options.model if setting else None)
+            model = self._options.model if setting is not None else None
+            usage = priced_as(usage, [f"{provider}:{model}", f"{model}"], context.pricing)
+            return Said(value=value, usage=usage, provider=provider, model=model)
 
     async def _run_program(
         self, task: str, workspace: Path, home: CallFolder, inside: Enclosure, context: JudgeContext

@@ -89,7 +89,7 @@ class Faster(_Measured):
 
 
 def by_passing(baseline: Subject, candidate: Subject) -> Choice | None:
-    """What passing alone decides: pass beats fail, two failures tie; None when both pass, or nothing is known of either.
+    """What passing alone decides: pass beats fail, two failures tie; None when both pass, or neither is known.
 
     Where it is known of one side alone, nothing is decided: less of a failure is no better than more of a success.
     """

@@ -23,7 +23,12 @@ def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
 
 def priced(usage: Usage | None, endpoint: Endpoint, pricing: Mapping[str, Any]) -> Usage | None:
     """Usage with what it cost by the config's prices, when the model has any. Prices are USD per million tokens."""
-    price = pricing.get(endpoint.model) or pricing.get(endpoint.name)
+    return priced_as(usage, (endpoint.model, endpoint.name), pricing)
+
+
+def priced_as(usage: Usage | None, names: Sequence[str], pricing: Mapping[str, Any]) -> Usage | None:
+    """The same for a model that goes by any of these names; the first with a price counts."""
+    price = next((pricing[name] for name in names if pricing.get(name)), None)
     if usage is None or not price or usage.input_tokens is None or usage.output_tokens is None:
         return usage
     if price.get("input") is None or price.get("output") is None:

@@ -181,6 +181,16 @@ def test_it_ends_at_its_limit_of_calls(tmp_path, name):
         score(tmp_path, name, model, max_turns=3)
 
 
+def test_tokens_are_priced_where_the_agent_names_no_cost(tmp_path):
+    with agent_model(judging("codex", {"reasoning": "r", "score": 1}), key=KEY) as model:
+        judge = AgenticJudge(spec("codex", model))
+        prices = {"gpt-5": {"input": 1.0, "output": 10.0}}
+        asked = context(tmp_path, "codex", pricing=prices)
+        usage = asyncio.run(judge.evaluate(make_subject(tmp_path), asked)).usage
+    cost = (usage.input_tokens * 1.0 + usage.output_tokens * 10.0) / 1_000_000
+    assert usage.estimated_cost_usd == pytest.approx(cost)
+
+
 def test_its_calls_keep_the_providers_rate_limit(tmp_path):
     value = {"reasoning": "r", "score": 1}
     script = judging("codex", value, paths=("response.md",) * 4)
