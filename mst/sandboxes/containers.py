@@ -18,6 +18,7 @@ LABEL = "mst.owner"
 KEPT = "-kept"
 """Ends the names of containers that somebody wants to look at: nobody reaps them."""
 _ENGINE_S = 60
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @cache
@@ -54,6 +55,25 @@ def image_id(name: str) -> str:
         raise InfrastructureError(f"{name}: no such image here; docker pull or build it first") from error
     except DockerException as error:
         raise InfrastructureError(f"{name}: the engine does not say: {error}") from error
+
+
+@cache
+def search_path(image: str) -> str:
+    """Where programs of an image are looked for, as the image says; Docker's default when it says nothing.
+
+    Args:
+        image: its immutable ID.
+
+    Raises:
+        InfrastructureError: it is gone.
+    """
+    from docker.errors import DockerException  # noqa: PLC0415 - an extra
+
+    try:
+        declared = engine().images.get(image).attrs["Config"]["Env"] or []
+    except DockerException as error:
+        raise InfrastructureError(f"{image}: the engine does not say: {error}") from error
+    return next((entry.removeprefix("PATH=") for entry in declared if entry.startswith("PATH=")), _PATH)
 
 
 def make(

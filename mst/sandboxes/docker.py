@@ -15,7 +15,7 @@ from mst.errors import InfrastructureError, ProgramError
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
 from mst.sandboxes import egress
-from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, remove, said_by
+from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, remove, said_by, search_path
 from mst.sandboxes.contract import Beside, Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_inside
 from mst.sandboxes.egress import Egress
@@ -27,7 +27,6 @@ from mst.sandboxes.telling import names_left, telling
 from mst.sandboxes.watch import Bounds, watch
 
 _PROGRAM = "docker"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PYTHON = "python3"
 _FIRST_PORT = 8600
 _SHM_BYTES = 256 * 1024 * 1024
@@ -74,7 +73,8 @@ class DockerSandbox:
         if where is None or name.startswith((f"{WORKSPACE}/", f"{SCRATCH}/")):
             return None
         try:
-            return _missing_in(image_id(where), name, path or _PATH)
+            image = image_id(where)
+            return _missing_in(image, name, path or search_path(image))
         except InfrastructureError as error:
             return str(error)
 
@@ -96,6 +96,7 @@ class DockerEnclosure:
         self._options = options
         self._folders = folders
         self._image = image
+        self._path = search_path(image)
         self._reached: dict[str, int] = {}
         self._made: list[str] = []
         self._doors: list[Door] = []
@@ -118,7 +119,7 @@ class DockerEnclosure:
     def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
         """See `Enclosure.environment`."""
         given = egress.proxy_variables() if self._options.reach == "allowlist" else {}
-        return clean_environment(HOME, {"PATH": _PATH, "TMPDIR": "/tmp", **given, **declared})  # noqa: S108 - the sandbox's own
+        return clean_environment(HOME, {"PATH": self._path, "TMPDIR": "/tmp", **given, **declared})  # noqa: S108 - the sandbox's own
 
     async def run(
         self,
