@@ -247,7 +247,7 @@ class _Clock:
 
     def __init__(self) -> None:
         self._bounds: deque[float] = deque(maxlen=KNOWN_PARTS)
-        self._ahead = 0.0
+        self._ahead: float | None = None
 
     def heard(self, there: float, asked: float) -> None:
         """An answer said this time there; it was asked for at this time here."""
@@ -255,8 +255,9 @@ class _Clock:
         self._ahead = min(self._bounds)
 
     def here(self, there: float) -> float:
-        """The time here. Something must have been heard before."""
-        return there - self._ahead
+        """The time here; now, when nothing was heard yet: a turn may come before the answer to what asked for it."""
+        ahead = self._ahead
+        return time.monotonic() if ahead is None else there - ahead
 
 
 @dataclass(frozen=True)
