@@ -69,6 +69,8 @@ lock:  ## choose versions again (needs uv on PATH)
 bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other harnesses
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py --peers $(BENCH)/bin/python
+	$(BIN)/python benchmarks/workspace.py
+	$(BIN)/python benchmarks/workspace.py --inspect $(BENCH)/bin/python
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/shard_latency.py
 	$(BIN)/python benchmarks/store.py
