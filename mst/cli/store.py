@@ -44,6 +44,8 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
         for row in rows:
             state = "latest" if row["latest"] else "complete" if row["complete"] else "partial"
             click.echo(f"{row['eval']}  {row['runId']}  {state}  {row['files']} files  {row['bytes']} bytes")
+        if not rows and not wrong:
+            click.echo(f"mst: no run{f' of {eval_name}' if eval_name else ''} in {store.uri} yet", err=True)
     for error in wrong:
         click.echo(f"mst: {error}", err=True)
     ctx.exit(4 if wrong else 0)

@@ -289,3 +289,9 @@ def test_leftovers_younger_than_a_day_are_never_removed(mst, ran, uri):
 def test_a_manifest_reads_back(store, ran):
     key = RunKeys("echoes", ran).manifest(1)
     assert RunManifest.from_json(store.get(key), key).run_id == ran
+
+
+def test_an_empty_store_says_that_it_is(mst, uri):
+    said = mst("store", "ls", "--results", uri)
+    assert (said.code, said.out) == (0, "")
+    assert "no run in file:" in said.err
