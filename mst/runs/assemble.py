@@ -21,7 +21,7 @@ from mst.process.stop import Stop
 from mst.runs.earlier import preference_record, score_record
 from mst.runs.folder import RunFolder
 from mst.runs.grading import GradedCase, GradingWalk, NotAsked, Starting, Told, Trials
-from mst.runs.latest import change_since, previous_run
+from mst.runs.previous import change_since, previous_run
 from mst.runs.record import now_iso
 from mst.runs.results import ResultsWriter, case_result
 from mst.runs.summary import summarize
@@ -113,7 +113,7 @@ def _finish(
     summary = summarize(finished, totals, phases, timestamp=now_iso(), duration_ms=duration_ms, previous=None)
     before = previous_run(folder, finished)
     if before is not None and before[1].selection_hash == summary.selection_hash:
-        summary = summary.model_copy(update={"previous_run": change_since(summary, before[1])})
+        summary = summary.model_copy(update={"previous_run": change_since(folder, summary, *before)})
     folder.write_summary(summary)
     folder.write_run(finished)
     return summary

@@ -190,16 +190,20 @@ class RunFolder:
 
     def case_results(self) -> Iterator[CaseResult]:
         """Stream `results.json`: one case for one variant at a time, in its order."""
+        for place, line in self.result_lines():
+            try:
+                yield CaseResult.model_validate_json(line)
+            except ValueError as error:
+                raise CorruptFile(f"{place}: {error}") from error
+
+    def result_lines(self) -> Iterator[tuple[str, bytes]]:
+        """The same as JSON, each with its place for errors."""
         path = self.path / "results.json"
         with path.open("rb") as stream:
             for number, line in enumerate(stream, 1):
                 text = line.strip().rstrip(b",")
-                if number == 1 or text in (b"]}", b""):
-                    continue
-                try:
-                    yield CaseResult.model_validate_json(text)
-                except ValueError as error:
-                    raise CorruptFile(f"{path}:{number}: {error}") from error
+                if number > 1 and text not in (b"]}", b""):
+                    yield f"{path}:{number}", text
 
     def trial_bytes(self, key: TrialKey) -> bytes | None:
         """A trial record's bytes, or None when the trial has not been collected."""

@@ -1,4 +1,4 @@
-"""Which run an eval's `latest.json` points to, and the run that a new one is compared with."""
+"""Which run an eval's `latest.json` points to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 
 from mst.config.files import write_atomic
-from mst.errors import CorruptFile, FormatError
+from mst.errors import CorruptFile
 from mst.model.keys import source_stem
 from mst.model.run import LatestRecord, RunRecord
-from mst.model.summary import PreviousRun, SummaryRecord
 from mst.runs.folder import RunFolder
 
 
@@ -64,42 +63,3 @@ def _present(path: Path) -> LatestRecord | None:
         return read_latest(path)
     except CorruptFile:
         return None
-
-
-def previous_run(folder: RunFolder, run: RunRecord) -> tuple[RunFolder, SummaryRecord] | None:
-    """The eval's latest run that is not another grading of the same trials, if it can be read."""
-    try:
-        latest = read_latest(folder.path.parent.parent / "latest.json")
-        if latest is None or source_stem(latest.run_id) == source_stem(run.run_id):
-            return None
-        found = RunFolder(folder.path.parent.parent / latest.path)
-        return (found, found.summary()) if (found.path / "summary.json").is_file() else None
-    except (CorruptFile, FormatError):
-        return None
-
-
-def change_since(summary_now: SummaryRecord, before: SummaryRecord) -> PreviousRun:
-    """How the variants' pass rates moved since an earlier run. Runs narrowed differently share no numbers."""
-    same = summary_now.content_hash == before.content_hash
-    earlier = {variant.name: variant for variant in before.variants}
-    variants = {}
-    for variant in summary_now.variants:
-        if variant.name in earlier:
-            then = earlier[variant.name]
-            variants[variant.name] = {
-                "passRateDelta": _minus(variant.case_pass_rate, then.case_pass_rate),
-                "trialPassRateDelta": _minus(variant.pass_rate, then.pass_rate),
-            }
-    now, then_rate = summary_now.metrics.pass_rate, before.metrics.pass_rate
-    return PreviousRun(
-        run_id=before.run_id,
-        timestamp=before.timestamp,
-        same_config=same,
-        pass_rate=then_rate,
-        pass_rate_delta=_minus(now, then_rate),
-        variants=variants,
-    )
-
-
-def _minus(value: float | None, other: float | None) -> float | None:
-    return None if value is None or other is None else value - other

@@ -4,9 +4,8 @@ import pytest
 
 from mst.errors import FormatError
 from mst.model.run import LatestRecord, Phases
-from mst.runs.folder import RunFolder
-from mst.runs.latest import may_be_latest, previous_run, publish_latest, read_latest
-from mst.testing.stored_run import collect_run, grade_here
+from mst.runs.latest import may_be_latest, publish_latest, read_latest
+from mst.testing.stored_run import grade_here
 
 STEM = "20260102T000000Z-aaaaaa"
 OTHER = "20260101T000000Z-bbbbbb"
@@ -61,15 +60,3 @@ def test_an_unreadable_pointer_is_replaced_but_a_newer_one_is_not(run, tmp_path)
     path.write_text(path.read_text().replace("mst.run/v1", "mst.run/v2"))
     with pytest.raises(FormatError, match="upgrade"):
         publish_latest(graded)
-
-
-def test_a_previous_run_that_cannot_be_read_is_no_obstacle(run, config, tmp_path):
-    first = grade_here(run, tmp_path / "one").folder
-    publish_latest(first)
-    later = collect_run(config, tmp_path / "results")
-    assert previous_run(later, later.run())[0].run_id == first.run_id
-    assert grade_here(later, tmp_path / "two").summary.previous_run.run_id == first.run_id
-    (first.path / "summary.json").write_text("{")
-    assert previous_run(later, later.run()) is None
-    assert grade_here(later, tmp_path / "three").summary.previous_run is None
-    assert isinstance(later, RunFolder)
