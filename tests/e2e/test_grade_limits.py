@@ -100,8 +100,7 @@ def test_on_a_fleet_limits_pauses_and_budget_hold_over_all_workers(tmp_path):
         assert len(counting.times) == CASES + 1
         # what had its turn already when the answer came still starts
         after = [at - counting.busy_at for at in counting.times if at > counting.busy_at]
-        assert not [delay for delay in after if 0.5 < delay < 1.9], after
-        assert sum(delay <= 0.5 for delay in after) <= 2, after
+        assert len([delay for delay in after if delay < 1.9]) <= 2, after
         config = yaml.safe_load((home / "eval.yaml").read_text())
         (home / "eval.yaml").write_text(yaml.safe_dump({**config, "concurrency": 1, "budget": {"cost_usd": 0.5}}))
         counting.times.clear()
