@@ -20,7 +20,7 @@ def command(kind: str | None, inputs: str | None) -> None:
 
     \b
     mst stats
-    mst stats mcnemar_exact --json '{"b": 12, "c": 4}'
+    mst stats mcnemar_exact --json '{"only_a_pass": 12, "only_b_pass": 4}'
     """
     from mst.errors import UsageError
     from mst.stats import kinds
