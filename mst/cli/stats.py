@@ -33,10 +33,12 @@ def command(kind: str | None, inputs: str | None) -> None:
         return
     if inputs is None:
         raise UsageError(f"mst stats {kind}: give its inputs with --json '{{...}}'")
+    from mst.judges import strictjson
+
     try:
-        given = json.loads(_text(inputs))
-    except json.JSONDecodeError as error:
-        raise UsageError(f"--json: not valid JSON: {error}") from None
+        given = strictjson.loads(_text(inputs))
+    except ValueError as error:
+        raise UsageError(f"--json: {error}; put the object in single quotes, or name a file as @FILE") from None
     if not isinstance(given, dict):
         raise UsageError("--json: an object of inputs by name was expected")
     click.echo(json.dumps(kinds.compute(kind, given), indent=2))
@@ -51,7 +53,9 @@ def _text(inputs: str) -> str:
         return sys.stdin.read()
     if inputs.startswith("@"):
         try:
-            return Path(inputs[1:]).read_text()
+            return Path(inputs[1:]).read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--json {inputs}: cannot be read ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"--json {inputs}: cannot be read: it is no UTF-8 text") from None
     return inputs
