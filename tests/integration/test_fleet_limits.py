@@ -181,7 +181,7 @@ def test_eight_processes_keep_a_rate_and_use_all_of_it(broker, rate, tokens):
     for window_s in (1.0, 5.0):
         # lost time of up to 0.2 s may be made up for
         assert fullest(server.arrivals, window_s) <= 20 * (window_s + 0.2) + 1
-    assert calls >= 0.95 * 20 * took_s, f"{calls} calls in {took_s:.2f} s"
+    assert calls >= 0.9 * 20 * took_s, f"{calls} calls in {took_s:.2f} s"
 
 
 def test_calls_of_a_process_that_stood_still_do_not_start_together(broker):
