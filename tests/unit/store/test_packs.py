@@ -411,3 +411,23 @@ def test_what_is_written_is_what_readers_accept(path):
             PackEntry.model_validate(line)
     else:
         assert PackEntry.model_validate(line).path == path
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        (lambda lines: [*lines[:700], lines[700].replace(b'"size"', b'"sise"'), *lines[701:]], "line 701"),
+        (lambda lines: [*lines[:700], b"\n", *lines[700:]], "line 701"),
+        (lambda lines: [*lines[:-1], lines[-1][:-1]], f"line {1001}: is cut"),
+        (lambda lines: [*lines[:-1], lines[-1] + b"\n"], "line 1002"),
+    ],
+)
+def test_the_line_of_a_long_index_that_is_wrong_is_told(lines, place):
+    packer = Packer()
+    for number in range(1000):
+        packer.add(f"t/{number:04}.json", b"%d" % number, sha(b"%d" % number))
+    packed = packer.finish()
+    read = lambda index: list(read_index(index, "here", pack=packed.pack.sha256, pack_size=packed.pack.size))  # noqa: E731 - twice
+    assert [entry.path for entry in read(packed.index)] == [f"t/{number:04}.json" for number in range(1000)]
+    with pytest.raises(CorruptFile, match=place):
+        read(b"".join(lines(packed.index.splitlines(keepends=True))))

@@ -195,7 +195,7 @@ def test_a_wrong_byte_costs_one_unit_of_its_pack(watched, tmp_path):
     assert len(faults) == 1
     assert key in faults[0]
     assert "units/unit-" in faults[0]
-    assert len(list((tmp_path / "got/units").iterdir())) == 39
+    assert len(list(tmp_path.glob("got/units/*"))) == 39
 
 
 @pytest.mark.parametrize("damage", ["index", "pack"])
@@ -250,7 +250,7 @@ def test_an_object_that_is_gone_is_named_and_the_rest_comes(watched, tmp_path, w
     watched.delete(gone)
     [fault] = fetch_shard(watched, manifest_of(sink), tmp_path / "got")
     assert gone in fault
-    assert len(list((tmp_path / "got/units").iterdir())) == 40 - sink.packs[0].files
+    assert len(list(tmp_path.glob("got/units/*"))) == 40 - sink.packs[0].files
 
 
 def test_a_fetched_shard_keeps_what_is_there(watched, tmp_path):
