@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -20,11 +20,13 @@ import pytest
 
 from mst.clients.contract import Client, ClientResult, TrialContext
 from mst.clients.placeholders import render_prompt
-from mst.config.files import IndexedFiles
+from mst.collect.trial import collect_trial
+from mst.config.files import FileSource, IndexedFiles
 from mst.errors import ConfigError
 from mst.model.base import Model
-from mst.model.case import Case, TrialLimits, Variant
+from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
 from mst.model.transcript import Transcript
+from mst.model.trial import TrialRecord
 from mst.sandboxes.contract import Folders
 from mst.sandboxes.open import open_sandbox
 
@@ -221,6 +223,57 @@ async def one_run(
         return await client.run(case, workspace, context)
     finally:
         await enclosure.close()
+
+
+def trial_records(
+    make: Callable[[Variant], Client],
+    variant: Variant,
+    cases: Sequence[Case],
+    folder: Path,
+    *,
+    trial: int = 0,
+    secrets: Mapping[str, str] | None = None,
+    files: FileSource | None = None,
+    between: Callable[[int], None] = lambda _number: None,
+    at_once: bool = False,
+    **more: Any,
+) -> list[TrialRecord]:
+    """The records of a trial of each case, through one client, as collecting makes them; artifacts are deleted.
+
+    Args:
+        make: the client of a variant.
+        folder: where workspaces are made.
+        between: told the number of each case before its trial.
+        at_once: all trials at the same time.
+        more: goes to `collect_trial`, as `limits` and `pricing`.
+    """
+
+    async def one(client: Client, case: Case, number: int) -> TrialRecord:
+        between(number)
+        collected = await collect_trial(
+            case,
+            variant,
+            trial,
+            run_id="r",
+            client=client,
+            files=files or IndexedFiles(),
+            secrets=secrets or {},
+            stage_timeouts=StageTimeouts(),
+            scratch_root=folder,
+            **more,
+        )
+        collected.discard()
+        return collected.record
+
+    async def scene() -> list[TrialRecord]:
+        client = make(variant)
+        trials = [one(client, case, number) for number, case in enumerate(cases)]
+        try:
+            return list(await asyncio.gather(*trials)) if at_once else [await trial for trial in trials]
+        finally:
+            await client.close()
+
+    return asyncio.run(scene())
 
 
 def descendants() -> set[int]:

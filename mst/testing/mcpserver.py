@@ -72,6 +72,31 @@ uvicorn.run(Guard(app), host="127.0.0.1", port=int(sys.argv[1]), log_level="erro
 """
 
 
+STDIO_PROGRAM = """
+import os, subprocess, time
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("contract")
+
+@server.tool()
+def say(text: str) -> str:
+    return text
+
+@server.tool()
+def token() -> str:
+    return os.environ["TOKEN"]
+
+@server.tool()
+def hang() -> str:
+    subprocess.Popen(["sleep", "300"], start_new_session=True)
+    time.sleep(300)
+    return ""
+
+server.run()
+"""
+"""A server over stdio for the contract of clients: it answers, tells its secret `TOKEN`, and hangs with a child."""
+
+
 @dataclass
 class RemoteMcp:
     """A running server.

@@ -282,11 +282,11 @@ def tokens_of(text: str) -> int:
 
 
 @contextmanager
-def model_server(script: Script | Reply) -> Iterator[ModelServer]:
-    """A model server on a free loopback port, stopped afterwards; what stalls is let go."""
-    server = _Server(("127.0.0.1", 0), _Handler)
+def model_server(script: Script | Reply, *, host: str = "127.0.0.1") -> Iterator[ModelServer]:
+    """A model server on a free port of loopback, or of another address; stopped afterwards, what stalls is let go."""
+    server = _Server((host, 0), _Handler)
     state = ModelServer(
-        f"http://127.0.0.1:{server.server_address[1]}", script if callable(script) else lambda _call: script
+        f"http://{host}:{server.server_address[1]}", script if callable(script) else lambda _call: script
     )
     server.model = state  # type: ignore[attr-defined]  # read back by the handler
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

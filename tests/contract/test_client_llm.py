@@ -11,30 +11,8 @@ from mst.config.files import IndexedFiles
 from mst.model.case import Case, Variant
 from mst.testing import client as suite
 from mst.testing.client import ClientContract
+from mst.testing.mcpserver import STDIO_PROGRAM
 from mst.testing.modelserver import Call, Reply, ToolUse, model_server
-
-SERVER = """
-import os, subprocess, time
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer("contract")
-
-@server.tool()
-def say(text: str) -> str:
-    return text
-
-@server.tool()
-def token() -> str:
-    return os.environ["TOKEN"]
-
-@server.tool()
-def hang() -> str:
-    subprocess.Popen(["sleep", "300"], start_new_session=True)
-    time.sleep(300)
-    return ""
-
-server.run()
-"""
 
 
 def script(call: Call) -> Reply:
@@ -53,7 +31,7 @@ class TestLlm(ClientContract):
     def _listed(self, tmp_path_factory, monkeypatch, talker):
         pytest.importorskip("mcp")
         folder = tmp_path_factory.mktemp("config")
-        (folder / "server.py").write_text(SERVER)
+        (folder / "server.py").write_text(STDIO_PROGRAM)
         self.url = talker.openai_url
         self.files = IndexedFiles()
         self.ref = self.files.add(folder, "server.py")

@@ -9,30 +9,7 @@ from mst.config.files import IndexedFiles
 from mst.model.case import Case, Variant
 from mst.testing import client as suite
 from mst.testing.client import ClientContract
-from mst.testing.mcpserver import mcp_server_at
-
-SERVER = """
-import os, subprocess, time
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer("contract")
-
-@server.tool()
-def say(text: str) -> str:
-    return text
-
-@server.tool()
-def token() -> str:
-    return os.environ["TOKEN"]
-
-@server.tool()
-def hang() -> str:
-    subprocess.Popen(["sleep", "300"], start_new_session=True)
-    time.sleep(300)
-    return ""
-
-server.run()
-"""
+from mst.testing.mcpserver import STDIO_PROGRAM, mcp_server_at
 
 
 class TestMcp(ClientContract):
@@ -42,7 +19,7 @@ class TestMcp(ClientContract):
     def _listed(self, tmp_path_factory, monkeypatch):
         pytest.importorskip("mcp")
         folder = tmp_path_factory.mktemp("config")
-        (folder / "server.py").write_text(SERVER)
+        (folder / "server.py").write_text(STDIO_PROGRAM)
         self.files = IndexedFiles()
         self.ref = self.files.add(folder, "server.py")
         plain = suite.one_run

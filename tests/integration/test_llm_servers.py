@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
 
 from mst.clients.llm import Llm
-from mst.collect.trial import collect_trial
-from mst.config.files import IndexedFiles
-from mst.model.case import Case, StageTimeouts, Variant
+from mst.model.case import Case, Variant
+from mst.testing.client import trial_records
 from mst.testing.commandline import run_mst
 from mst.testing.mcpserver import everything_server, mcp_server_at
 from mst.testing.modelserver import Reply, ToolUse, model_server, turns
@@ -22,26 +20,9 @@ TIME = ToolUse("convert_time", {"source_timezone": "Etc/UTC", "time": "12:00", "
 
 
 def collect(tmp_path, variant, prompt="go", setup=()):
-    async def go():
-        client = Llm(variant)
-        try:
-            collected = await collect_trial(
-                Case(id="c", dataset="d", input=prompt, setup=list(setup)),
-                variant,
-                0,
-                run_id="r",
-                client=client,
-                files=IndexedFiles(),
-                secrets={"K": "k-0123456789"},
-                stage_timeouts=StageTimeouts(),
-                scratch_root=tmp_path,
-            )
-        finally:
-            await client.close()
-        collected.discard()
-        return collected.record
-
-    return asyncio.run(go())
+    case = Case(id="c", dataset="d", input=prompt, setup=list(setup))
+    (record,) = trial_records(Llm, variant, [case], tmp_path, secrets={"K": "k-0123456789"})
+    return record
 
 
 def variant(server, servers, dialect="openai", **more):

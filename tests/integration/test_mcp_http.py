@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from mst.clients.mcp import Mcp
-from mst.collect.trial import collect_trial
-from mst.config.files import IndexedFiles
-from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.model.case import Case, TrialLimits, Variant
+from mst.testing.client import trial_records
 from mst.testing.mcpserver import everything_server, mcp_server_at
 from mst.testing.servers import free_ports
 
@@ -31,34 +28,10 @@ def variant(url, *, headers=None, time_s=60.0, **options):
     return Variant(name="v", client="mcp", servers={"far": server}, client_options=options, trial_limits=limits)
 
 
-def collect(tmp_path, variant, *inputs, secrets=None, between=None):
+def collect(tmp_path, variant, *inputs, **more):
     """The records of one trial after another, all through one client."""
-
-    async def go():
-        client = Mcp(variant)
-        records = []
-        try:
-            for number, given in enumerate(inputs):
-                if number and between is not None:
-                    between(number)
-                collected = await collect_trial(
-                    Case(id=f"c{number}", dataset="d", input=given),
-                    variant,
-                    0,
-                    run_id="r",
-                    client=client,
-                    files=IndexedFiles(),
-                    secrets=secrets or {},
-                    stage_timeouts=StageTimeouts(),
-                    scratch_root=tmp_path,
-                )
-                collected.discard()
-                records.append(collected.record)
-        finally:
-            await client.close()
-        return records
-
-    return asyncio.run(go())
+    cases = [Case(id=f"c{number}", dataset="d", input=given) for number, given in enumerate(inputs)]
+    return trial_records(Mcp, variant, cases, tmp_path, **more)
 
 
 def say(text):
@@ -165,31 +138,9 @@ def test_an_answer_without_end_does_not_fill_the_memory(tmp_path, either):
 
 
 def test_many_trials_share_one_session(tmp_path, either):
-    async def go():
-        asked = variant(either.url, server_lifetime="shard")
-        client = Mcp(asked)
-
-        async def one(number):
-            collected = await collect_trial(
-                Case(id=f"c{number}", dataset="d", input=say(str(number))),
-                asked,
-                0,
-                run_id="r",
-                client=client,
-                files=IndexedFiles(),
-                secrets={},
-                stage_timeouts=StageTimeouts(),
-                scratch_root=tmp_path,
-            )
-            collected.discard()
-            return collected.record.transcript.final_text
-
-        try:
-            return await asyncio.gather(*(one(number) for number in range(8)))
-        finally:
-            await client.close()
-
-    assert asyncio.run(go()) == [str(number) for number in range(8)]
+    asked = variant(either.url, server_lifetime="shard")
+    records = collect(tmp_path, asked, *(say(str(number)) for number in range(8)), at_once=True)
+    assert [record.transcript.final_text for record in records] == [str(number) for number in range(8)]
 
 
 @pytest.mark.slow

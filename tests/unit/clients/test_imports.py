@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import zipfile
@@ -13,10 +12,10 @@ import pytest
 from mst.clients.imports.client import Import
 from mst.clients.imports.index import index_of_paths
 from mst.clients.imports.records import ImportFault
-from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.errors import ConfigError
-from mst.model.case import Case, StageTimeouts, Variant
+from mst.model.case import Case, Variant
+from mst.testing.client import trial_records
 
 SAMPLES = Path(__file__).parents[2] / "data/imports"
 WAITER = "mockllm/waiter"
@@ -44,22 +43,8 @@ def take(tmp_path, path, case, *, trial=0, model=None, **options):
     ref = files.add(path.parent, path.name)
     variant = Variant(name="v", client="import", model=model, client_options={"files": [ref.to_dict()], **options})
 
-    async def go():
-        client = Import(variant)
-        collected = await collect_trial(
-            case,
-            variant,
-            trial,
-            run_id="r",
-            client=client,
-            files=files,
-            secrets={},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=tmp_path,
-        )
-        return collected.record, client.check_files(files)
-
-    return asyncio.run(go())
+    (record,) = trial_records(Import, variant, [case], tmp_path, trial=trial, files=files)
+    return record, Import(variant).check_files(files)
 
 
 def case(case_id, text=""):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
 
 from mst.clients.llm import Llm
-from mst.collect.trial import collect_trial
-from mst.config.files import IndexedFiles
 from mst.errors import ConfigError
-from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.model.case import Case, TrialLimits, Variant
 from mst.providers.limits import Limits
+from mst.testing.client import trial_records
 from mst.testing.modelserver import (
     BROKEN,
     EXPIRED_KEY,
@@ -43,27 +41,10 @@ def variant(server, dialect="openai", *, limits=None, **options):
 
 
 def ask(tmp_path, variant, prompt="What is on the menu?", **more):
-    async def go():
-        client = Llm(variant)
-        try:
-            collected = await collect_trial(
-                Case(id="c", dataset="d", input=prompt),
-                variant,
-                0,
-                run_id="r",
-                client=client,
-                files=IndexedFiles(),
-                secrets={"K": KEY},
-                stage_timeouts=StageTimeouts(),
-                scratch_root=tmp_path,
-                **more,
-            )
-        finally:
-            await client.close()
-        collected.discard()
-        return collected.record
-
-    return asyncio.run(go())
+    (record,) = trial_records(
+        Llm, variant, [Case(id="c", dataset="d", input=prompt)], tmp_path, secrets={"K": KEY}, **more
+    )
+    return record
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -97,26 +78,19 @@ def test_settings_are_sent(tmp_path):
 
 
 def test_a_renewed_key_is_used_by_the_next_trial(tmp_path):
-    async def scene(server):
-        client = Llm(variant(server))
-        for number, key in enumerate(["first-key-0123", "renewed-key-4567"]):
-            collected = await collect_trial(
-                Case(id="c", dataset="d", input="What is on the menu?"),
-                variant(server),
-                number,
-                run_id="r",
-                client=client,
-                files=IndexedFiles(),
-                secrets={"K": key},
-                stage_timeouts=StageTimeouts(),
-                scratch_root=tmp_path,
-            )
-            collected.discard()
-        await client.close()
-
+    keys = ["first-key-0123", "renewed-key-4567"]
+    secrets = {}
+    cases = [Case(id=f"c{number}", dataset="d", input="What is on the menu?") for number in range(2)]
     with model_server(Reply(text="Soup.")) as server:
-        asyncio.run(scene(server))
-    assert [call.key for call in server.calls] == ["first-key-0123", "renewed-key-4567"]
+        trial_records(
+            Llm,
+            variant(server),
+            cases,
+            tmp_path,
+            secrets=secrets,
+            between=lambda number: secrets.update(K=keys[number]),
+        )
+    assert [call.key for call in server.calls] == keys
 
 
 def test_a_local_server_needs_no_key(tmp_path):
@@ -291,33 +265,11 @@ def test_a_conversation_that_no_longer_fits_is_the_programs_fault(tmp_path):
 
 def test_requests_wait_for_their_turn_under_the_configs_limits(tmp_path):
     limits = Limits({"gate": {"concurrent": 1}})
-
-    async def go():
-        asked = variant(server, rate_limit="gate")
-        client = Llm(asked)
-
-        async def one(number):
-            collected = await collect_trial(
-                Case(id=f"c{number}", dataset="d", input="x"),
-                asked,
-                0,
-                run_id="r",
-                client=client,
-                files=IndexedFiles(),
-                secrets={"K": KEY},
-                stage_timeouts=StageTimeouts(),
-                scratch_root=tmp_path,
-                limits=limits,
-            )
-            return collected.record.transcript.usage.turns
-
-        try:
-            return await asyncio.gather(*(one(number) for number in range(6)))
-        finally:
-            await client.close()
-
+    cases = [Case(id=f"c{number}", dataset="d", input="x") for number in range(6)]
     with model_server(turns(Reply(tools=[ToolUse("again")]), Reply(text="done", stall_s=0.05))) as server:
-        assert asyncio.run(go()) == [2] * 6
+        asked = variant(server, rate_limit="gate")
+        records = trial_records(Llm, asked, cases, tmp_path, secrets={"K": KEY}, at_once=True, limits=limits)
+    assert [record.transcript.usage.turns for record in records] == [2] * 6
     assert server.most_at_once == 1
 
 
