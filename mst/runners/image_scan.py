@@ -12,11 +12,12 @@ CHUNK_BYTES = 1024 * 1024
 OVERLAP_BYTES = 4096
 FINDINGS_MAX = 20
 
+# The AWS key that is left out is the one of AWS's own documentation.
 PATTERNS: dict[str, re.Pattern[bytes]] = {
     "a private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\r?\n[A-Za-z0-9+/=\r\n]{64}"),
     "an age key": re.compile(rb"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     "a signing key of mst": re.compile(rb'"privateKey":\s*"[A-Za-z0-9+/]{43}="'),
-    "an AWS key": re.compile(rb"\bAKIA[0-9A-Z]{16}\b(?![0-9A-Z])"),
+    "an AWS key": re.compile(rb"\bAKIA(?!IOSFODNN7EXAMPLE)[0-9A-Z]{16}\b(?![0-9A-Z])"),
     "a GitHub token": re.compile(rb"\bgh[pousr]_[A-Za-z0-9]{36}\b"),
     "a model provider's key": re.compile(rb"\bsk-(?:ant|proj)-[A-Za-z0-9_-]{40,}"),
     "a broker URL with its password": re.compile(rb"\brediss?://[A-Za-z0-9_.-]*:[A-Za-z0-9_%-]{16,}@[A-Za-z0-9.-]+"),
