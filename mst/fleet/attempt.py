@@ -287,6 +287,7 @@ class Attempt:
                 budget=Budget.of(plan.budget),
                 attempt=entry_name(self._envelope.work, self._id),
                 told=self._used,
+                faults=self._host.faults(self._envelope.ref.scope),
             ),
             unit=lambda done, paths: self._take(delivery, done, paths),
             tokens=lambda names: {name: values[name] for name in names if name in values},

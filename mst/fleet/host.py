@@ -20,6 +20,7 @@ from mst.fleet.signing import Verifier
 from mst.fleet.tokens import TokenSlots
 from mst.model.fleet import Envelope, Hint, Message, Signed
 from mst.shards.archive import Caps
+from mst.shards.faults import JudgeFaults
 from mst.shards.limiter import CallLimiter, LocalLimiter
 from mst.shards.spend import LocalSpend, SpendLedger
 from mst.store.contract import Store
@@ -46,6 +47,7 @@ class Host:
         silence_s: how long a shard worker may say nothing.
         limiter: gives turns for calls to providers and servers, over the whole fleet.
         spend: a run's spending, by run ID.
+        faults: a dispatch's faults of judges, by its scope.
         bounds: what one shard may use of this machine.
         refusals: where refused work is told to its coordinator.
         tokens: where credentials that expire are renewed; without it a shard stops before they do.
@@ -70,6 +72,7 @@ class Host:
     silence_s: float = 60.0
     limiter: CallLimiter = field(default_factory=LocalLimiter)
     spend: Callable[[str], SpendLedger] = lambda _run_id: LocalSpend()
+    faults: Callable[[str], JudgeFaults | None] = lambda _scope: None
     tokens: TokenSlots | None = None
     refusals: RefusalBook | None = None
     bounds: ShardBounds = field(default_factory=ShardBounds)

@@ -109,6 +109,10 @@ class Keys:
         """Prefix of everything that limits on calls need."""
         return f"{self.prefix}limit:"
 
+    def faults(self, scope: str) -> str:
+        """Hash: faults of a dispatch's judges, and which of them are stopped."""
+        return f"{self.prefix}{{{scope}}}:faults"
+
     def spend(self, run_id: str) -> str:
         """Hash: what a run's units cost, by unit and attempt."""
         return f"{self.prefix}spend:{run_id}"

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from mst.errors import MstError
 from mst.fleet.adoption import attempts_in
+from mst.fleet.spend import entry_name
 from mst.model.shard import Unit
 from mst.model.trial import TrialRecord
-from mst.shards.spend import SpendLedger, grading_spent, trial_spent
-from mst.shards.turns import unit_of
+from mst.shards.spend import SpendLedger, grading_spent, spend_unit, trial_spent
 from mst.store.contract import Store
 from mst.store.layout import RunKeys, ShardKeys
 from mst.store.units import StoredUnits
@@ -46,7 +46,7 @@ def _restore_shard(store: Store, keys: ShardKeys, spend: SpendLedger) -> int:
                 tokens, cost_usd = _spent(unit)
             except (MstError, ValidationError):
                 continue
-            spend.settle(unit_of(unit.key), attempt, tokens=tokens, cost_usd=cost_usd)
+            spend.settle(spend_unit(unit.key), entry_name(unit.work, attempt), tokens=tokens, cost_usd=cost_usd)
             restored += 1
     return restored
 

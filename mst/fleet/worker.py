@@ -27,6 +27,7 @@ from mst.fleet.confine import ShardBounds
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.extras import need
+from mst.fleet.faults import FleetFaults
 from mst.fleet.grants import GrantSlots
 from mst.fleet.host import Host, celery_sender
 from mst.fleet.janitor import Janitor
@@ -187,6 +188,7 @@ def _host(
         send=celery_sender(sender),
         limiter=FleetLimiter(connect(broker_url, answer_s=LIMIT_ANSWER_S)),
         spend=lambda run_id: FleetSpend(client, run_id),
+        faults=lambda scope: FleetFaults(client, scope),
         tokens=TokenSlots(client),
         refusals=RefusalBook(client),
         bounds=options.bounds,

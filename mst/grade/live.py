@@ -10,6 +10,7 @@ from pathlib import Path
 from mst.config.files import FileSource
 from mst.errors import GraderError, InvariantError
 from mst.grade.assertions.base import Assertion
+from mst.grade.breaker import Breaker
 from mst.grade.caller import Caller, bounded, kind_of, storable, why
 from mst.grade.checks import run_checks
 from mst.grade.comparing import pair_digests
@@ -62,6 +63,7 @@ class Live(GradingSource):
         earlier: Earlier = no_earlier,
         memory_bytes: int = MEMORY_BYTES,
         limits: Limits | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         self._caller = Caller(
             files=files,
@@ -71,6 +73,7 @@ class Live(GradingSource):
             timeout_s=plan.stage_timeouts.score_s,
             pricing=plan.pricing,
             limits=limits or Limits(plan.rate_limits.get("providers")),
+            breaker=breaker or Breaker(),
         )
         self._plan = plan
         self._sandboxes: dict[tuple[str, str | None], Sandbox | None] = {}

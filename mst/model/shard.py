@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from mst.errors import GradingFault
 from mst.model.base import Document, Model, canonical, digest_bytes
 from mst.model.case import DatasetRecord, EvalPlan
 from mst.model.keys import ComparisonKey, RunId, TrialKey
@@ -229,6 +230,22 @@ class Graded(Model):
     passed: bool | None = None
 
 
+class JudgeFailed(Model):
+    """A judge gave no verdict for a reason that says nothing about the case: every shard counts it."""
+
+    type: Literal["judge-failed"] = "judge-failed"
+    judge: str
+    kind: GradingFault
+    message: str
+
+
+class JudgeAnswered(Model):
+    """A judge gave a verdict. Said now and then, not each time."""
+
+    type: Literal["judge-answered"] = "judge-answered"
+    judge: str
+
+
 class Heartbeat(Model):
     """The worker lives."""
 
@@ -293,6 +310,14 @@ class Granted(Model):
     """Why a unit may not start: the budget is used up. No other unit may then."""
 
 
+class JudgeStopped(Model):
+    """Nobody asks this judge any more."""
+
+    type: Literal["judge-stopped"] = "judge-stopped"
+    judge: str
+    reason: str
+
+
 class Limits(Model):
     """New limits for the worker."""
 
@@ -319,12 +344,17 @@ WorkerMessage = Annotated[
     | Started
     | TrialDone
     | Graded
+    | JudgeFailed
+    | JudgeAnswered
     | Heartbeat
     | UsageReport
     | Done
     | Refused,
     Field(discriminator="type"),
 ]
-SupervisorMessage = Annotated[Tokens | FileReady | Granted | Limits | Cancel, Field(discriminator="type")]
+SupervisorMessage = Annotated[
+    Tokens | FileReady | Granted | Limits | JudgeStopped | Cancel,
+    Field(discriminator="type"),
+]
 worker_message: TypeAdapter[WorkerMessage] = TypeAdapter(WorkerMessage)
 supervisor_message: TypeAdapter[SupervisorMessage] = TypeAdapter(SupervisorMessage)

@@ -16,6 +16,7 @@ from mst.providers.rates import rates_of
 from mst.shards.attempts import run_attempts
 from mst.shards.bundle import Bundle
 from mst.shards.contract import Cancel, Channel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
+from mst.shards.faults import LocalFaults
 from mst.shards.limiter import LocalLimiter
 from mst.shards.process_channel import ProcessChannel
 from mst.shards.spend import Budget, LocalSpend
@@ -60,7 +61,12 @@ class ProcessRunner:
         parallel = self._options.max_parallel or os.cpu_count() or 1
         plan = Bundle(shards[0].bundle).record.plan
         turns = partial(
-            Turns, self._limiter, rates_of(plan.rate_limits), spend=self._spend, budget=Budget.of(plan.budget)
+            Turns,
+            self._limiter,
+            rates_of(plan.rate_limits),
+            spend=self._spend,
+            budget=Budget.of(plan.budget),
+            faults=LocalFaults(),
         )
         with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="mst-supervisor") as pool:
             running = [

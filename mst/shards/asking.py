@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from mst.errors import GradingFault
 from mst.model.base import Model
-from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey, UsageReport
+from mst.model.shard import Acquire, Granted, JudgeAnswered, JudgeFailed, Paused, Released, UnitKey, UsageReport
 from mst.providers.limits import Limiter, Limits, Slot
+
+ANSWERED_EVERY_S = 5.0
+"""How often a verdict of a judge is told while nothing goes wrong."""
 
 
 class Asking:
@@ -29,6 +34,7 @@ class Asking:
         self._unheld = asyncio.Event()
         self._unheld.set()
         self._is_ending = False
+        self._answered_at: dict[str, float] = {}
 
     def granted(self, message: Granted) -> None:
         """The supervisor's answer. One that nobody waits for any more is passed over."""
@@ -40,6 +46,18 @@ class Asking:
             unit = self._units.pop(message.key, None)
             if unit is not None and not unit.done():
                 unit.set_result(message.refused is None)
+
+    def failed(self, judge: str, kind: GradingFault, message: str) -> None:
+        """A judge ended in a way that says nothing about the case. The message holds no secret."""
+        self._answered_at.pop(judge, None)
+        self._send(JudgeFailed(judge=judge, kind=kind, message=message))
+
+    def answered(self, judge: str) -> None:
+        """A judge gave a verdict; said at once after a fault, and now and then."""
+        now = time.monotonic()
+        if now - self._answered_at.get(judge, -ANSWERED_EVERY_S) >= ANSWERED_EVERY_S:
+            self._answered_at[judge] = now
+            self._send(JudgeAnswered(judge=judge))
 
     def hold(self, held: bool) -> None:
         """Let no unit start while it is held."""

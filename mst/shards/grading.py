@@ -40,6 +40,7 @@ async def grade_units(job: Job) -> None:
         redactor=job.redactor,
         earlier=earlier.get,
         limits=AskedLimits(job.asking),
+        breaker=job.breaker,
     )
     kept = Kept(live, job)
     writer = job.unit_writer()

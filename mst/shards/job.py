@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mst.grade.breaker import Breaker
 from mst.model.base import Model
 from mst.process.redact import Redactor
 from mst.shards.asking import Asking
@@ -45,6 +46,7 @@ class Job:
     send: Callable[[Model], None]
     tally: Tally
     asking: Asking
+    breaker: Breaker
 
     def unit_writer(self) -> UnitWriter:
         """Makes this job's unit files."""

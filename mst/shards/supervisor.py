@@ -233,6 +233,8 @@ class _Session:
                 self._bring(message.sha256)
             case wire.Acquire() | wire.Released() | wire.Paused() | wire.UsageReport():
                 self._ask_for_turns(message)
+            case wire.JudgeFailed() | wire.JudgeAnswered():
+                self._hear_of_judge(message)
             case wire.Started():
                 self._in_flight[message.key] = None
                 self._handlers.started(message.key)
@@ -244,14 +246,17 @@ class _Session:
             case wire.Refused():
                 reason: LossReason = "version" if message.code == VersionMismatch.code else "refused"
                 raise _Ended(reason, message.reason)
-            case wire.Heartbeat():
-                return
 
     def _ask_for_turns(self, message: wire.Acquire | wire.Released | wire.Paused | wire.UsageReport) -> None:
         if self._handlers.turns is not None:
             self._handlers.turns.hear(message, self._answer)
         elif isinstance(message, wire.Acquire):
             self._answer(wire.Granted(key=message.key, call=message.call))
+
+    def _hear_of_judge(self, message: wire.JudgeFailed | wire.JudgeAnswered) -> None:
+        stop = self._handlers.turns.judged(message) if self._handlers.turns is not None else None
+        if stop is not None:
+            self._process.send(_line(stop))
 
     def _answer(self, granted: wire.Granted) -> None:
         self._process.send(_line(granted))
@@ -263,6 +268,8 @@ class _Session:
             raise _Ended("version", f"the worker has mst {hello.mst}, the coordinator {__version__}")
         self._hello = hello
         self._handlers.hello(hello)
+        for stop in self._handlers.turns.stopped() if self._handlers.turns is not None else ():
+            self._process.send(_line(stop))
 
     def _hand_out(self, names: Sequence[str]) -> None:
         self._hand_out_again(self._handlers.tokens(names))

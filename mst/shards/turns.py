@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mst.errors import BrokerError
-from mst.model.shard import Acquire, Granted, Paused, Released, UnitKey, UsageReport
+from mst.model.shard import (
+    Acquire,
+    Granted,
+    JudgeAnswered,
+    JudgeFailed,
+    JudgeStopped,
+    Paused,
+    Released,
+    UnitKey,
+    UsageReport,
+)
 from mst.providers.rates import Ask, Rate, wanted
+from mst.shards.faults import JudgeFaults
 from mst.shards.limiter import CallLimiter
 from mst.shards.spend import Budget, SpendLedger, spend_unit
 
@@ -23,6 +34,7 @@ class Turns:
         budget: the plan's.
         attempt: its ID; names its calls and its entries.
         told: hears of every unit's usage once, as it comes.
+        faults: of judges, over all shards; without it each worker finds out for itself.
 
     Attributes:
         refused: why a unit was not started; empty while none was refused.
@@ -37,6 +49,7 @@ class Turns:
         budget: Budget | None,
         attempt: str,
         told: Callable[[UsageReport], None] | None = None,
+        faults: JudgeFaults | None = None,
     ) -> None:
         self.refused = ""
         self._limiter = limiter
@@ -45,6 +58,7 @@ class Turns:
         self._budget = budget
         self._attempt = attempt
         self._told = told
+        self._faults = faults
         self._calls: set[int] = set()
         self._unasked: dict[UnitKey, Answer] = {}
         self._unsettled: dict[UnitKey, UsageReport] = {}
@@ -107,6 +121,27 @@ class Turns:
         except BrokerError:
             return
 
+    def stopped(self) -> list[JudgeStopped]:
+        """The judges that other shards found to be gone; none when nobody answers."""
+        try:
+            found = self._faults.stopped() if self._faults is not None else {}
+        except BrokerError:
+            return []
+        return [JudgeStopped(judge=judge, reason=reason) for judge, reason in found.items()]
+
+    def judged(self, message: JudgeFailed | JudgeAnswered) -> JudgeStopped | None:
+        """A judge failed or answered; what the worker must be told. Without an answer its own count goes on."""
+        if self._faults is None:
+            return None
+        try:
+            if isinstance(message, JudgeAnswered):
+                self._faults.answered(message.judge)
+                return None
+            reason = self._faults.failed(message.judge, message.kind, message.message)
+        except BrokerError:
+            return None
+        return JudgeStopped(judge=message.judge, reason=reason) if reason else None
+
     def close(self) -> None:
         """Give back every turn. Safe to call twice."""
         for call in self._calls:
@@ -115,6 +150,3 @@ class Turns:
 
     def _name(self, call: int) -> str:
         return f"{self._attempt}.{call}"
-
-
-unit_of = spend_unit

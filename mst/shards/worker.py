@@ -20,7 +20,8 @@ from pathlib import Path
 
 from mst import __version__
 from mst.config.registry import plugin_versions
-from mst.errors import InfrastructureError, MstError, UsageError, VersionMismatch
+from mst.errors import GradingFault, InfrastructureError, MstError, UsageError, VersionMismatch
+from mst.grade.breaker import Breaker
 from mst.model.shard import (
     HEARTBEAT_S,
     Cancel,
@@ -28,6 +29,7 @@ from mst.model.shard import (
     Granted,
     Heartbeat,
     Hello,
+    JudgeStopped,
     Limits,
     NeedTokens,
     Refused,
@@ -47,6 +49,8 @@ from mst.shards.wire import Wire, read_messages
 EXIT_REFUSED = 5
 EXIT_ORPHANED = 70
 ORPHAN_GRACE_S = 10.0
+FAULT_MAX = 300
+"""Characters of a judge's fault that are told to others."""
 
 
 def run_worker(work: Work, bundle: Path, results: Path, *, digest: str, attempt: str | None) -> int:
@@ -148,6 +152,7 @@ class _Session:
         self._asking = Asking(wire.send, has_budget=bool(bundle.record.plan.budget))
         self._secrets_now: dict[str, str] = {}
         self._redactor = Redactor([])
+        self._breaker = Breaker(failed=self._judge_failed, answered=self._asking.answered)
         self._orphaned = False
         self._ended = threading.Event()
 
@@ -203,7 +208,11 @@ class _Session:
             send=self._wire.send,
             tally=tally,
             asking=self._asking,
+            breaker=self._breaker,
         )
+
+    def _judge_failed(self, judge: str, kind: GradingFault, message: str) -> None:
+        self._asking.failed(judge, kind, self._redactor.text(message)[:FAULT_MAX])
 
     async def _secrets(self, names: Sequence[str]) -> Mapping[str, str]:
         if not names:
@@ -243,6 +252,8 @@ class _Session:
                 self._asking.granted(message)
             case Limits():
                 self._asking.hold(message.hold)
+            case JudgeStopped():
+                self._breaker.stop(message.judge, message.reason)
             case _:
                 return
 

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from mst.testing.ledger import broken_rules
 QUEUE_KEY = f"mst:{GRADE_QUEUE}"
 _EXCHANGE = 2
 _AT_FDCWD = -100
+EXIT_PARTIAL = 3
 _PACE = threading.Event()
 QUIET_S = 240.0
 """How long the grading may take once nothing is broken any more."""
@@ -100,6 +101,7 @@ class Chaos:
         self._every_s = every_s
         self._before = len(regrades_of(bed.source))
         self._current: subprocess.Popen[str] | None = None
+        self._owes = False
         self._messages: list[bytes] = []
         self._late: list[tuple[float, bytes]] = []
         self._store = Path(bed.fleet.store_uri.removeprefix("file:"))
@@ -142,10 +144,14 @@ class Chaos:
         return found[-1] if len(found) > self._before else None
 
     def _coordinate(self) -> subprocess.Popen[str]:
-        """A coordinator: the first one grades, those after it attach."""
+        """A coordinator: the first one grades, those after it attach; after an end with errors one asks again."""
         regrade = self._regrade()
         if regrade is None:
             self._current = self._bed.start("--runner-option", "wait=true", shards=self._shards)
+        elif self._owes:
+            # a judge that was killed itself leaves a grading error, which nobody asks again unasked
+            options = self._bed.arguments("--resume", "--runner-option", "wait=true", shards=self._shards)
+            self._current = self._bed.begin("grade", regrade.path, *options[2:])
         else:
             self._current = self._bed.begin("attach", regrade.path)
         return self._current
@@ -161,6 +167,7 @@ class Chaos:
         regrade = self._regrade()
         if coordinator.returncode in (0, 1) and regrade is not None and regrade.run().phases.grade == "complete":
             return None
+        self._owes = coordinator.returncode == EXIT_PARTIAL
         return self._coordinate()
 
     def _look_after(self) -> None:
@@ -319,14 +326,28 @@ class Chaos:
         found: dict[str, float] = {}
         home = self._store / "quiz" / "dispatches" / regrade.run_id
         self.report.dispatches = len(list(home.iterdir()))
-        for path in home.glob("*/shards/*/attempts/*/units/*.json"):
-            grading = json.loads(path.read_bytes()).get("trialGrading")
-            if grading is None or any(score.get("error") for score in grading["scores"].values()):
-                continue
-            key = f"{grading['key']['variant'].upper()} {grading['key']['caseId']}"
-            found[key] = min(found.get(key, float("inf")), path.stat().st_mtime)
+        for attempt in home.glob("*/shards/*/attempts/*"):
+            for since, unit in _stored(attempt):
+                grading = unit.get("trialGrading")
+                if grading is None or any(score.get("error") for score in grading["scores"].values()):
+                    continue
+                key = f"{grading['key']['variant'].upper()} {grading['key']['caseId']}"
+                found[key] = min(found.get(key, float("inf")), since)
         self.report.shards = max((len(list(one.glob("shards/*"))) for one in home.iterdir()), default=0)
         return found, len(list(home.glob("*/shards/*/attempts/*")))
+
+
+def _stored(attempt: Path) -> Iterator[tuple[float, dict[str, Any]]]:
+    """The units of an attempt in a `file:` store, each with since when it is there: as an object, or by its index."""
+    for path in attempt.glob("units/*.json"):
+        yield path.stat().st_mtime, json.loads(path.read_bytes())
+    for index in attempt.glob("indexes/*"):
+        head, *entries = [json.loads(line) for line in index.read_bytes().splitlines()]
+        data = (attempt / "packs" / head["pack"]).read_bytes()
+        for entry in entries:
+            if entry["path"].startswith("units/"):
+                unit = data[entry["offset"] : entry["offset"] + entry["length"]]
+                yield index.stat().st_mtime, json.loads(unit)
 
 
 def _kill_group(process: subprocess.Popen[str]) -> bool:

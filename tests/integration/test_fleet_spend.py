@@ -3,14 +3,13 @@
 import pytest
 
 from mst.fleet.connect import connect
-from mst.fleet.spend import FleetSpend
+from mst.fleet.spend import FleetSpend, entry_name
 from mst.fleet.spend_restore import restore_spend
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, Preference, TrialGrading
 from mst.model.shard import unit_name
 from mst.model.transcript import Usage
-from mst.shards.spend import Budget
-from mst.shards.turns import unit_of
+from mst.shards.spend import Budget, spend_unit
 from mst.shards.units import UnitWriter
 from mst.store.layout import RunKeys
 from mst.store.uri import open_store
@@ -70,7 +69,7 @@ def test_every_stored_unit_counts_by_attempt_and_once(client, tmp_path):
     assert restore_spend(store, run, spend) == 4
     assert spend.spent() == (37, 1.875), "again is the same"
     # a worker that tells later what it used says the same unit and attempt
-    spend.settle(unit_of(trial("c1", 0.25).key), FIRST, tokens=10, cost_usd=0.25)
+    spend.settle(spend_unit(trial("c1", 0.25).key), entry_name("grade", FIRST), tokens=10, cost_usd=0.25)
     assert spend.spent() == (37, 1.875)
     assert spend.reserve("another", SECOND, Budget(cost_usd=1.8)).startswith("the budget is used up")
 
