@@ -9,7 +9,7 @@ import pytest
 from mst.runs.assemble import planned_trials
 from mst.runs.attempts import kept_attempts
 from mst.runs.folder import RunFolder
-from mst.testing.commandline import call_mst
+from mst.testing.commandline import call_mst, start_mst, until
 
 CONFIG = """
 name: flaky
@@ -98,3 +98,22 @@ def test_a_resume_links_what_broke_down_before_it(home, runner, capsys):
     regraded = call_mst(capsys, "grade", folder.run_id)
     assert regraded.code == 0, regraded.err
     assert "3 trials were retried" in " ".join(regraded.out.split())
+
+
+def test_a_run_killed_between_two_attempts_counts_each_trial_once(home, capsys):
+    """The first attempt failed and the second runs when the process dies: both are lost, and made anew."""
+    configure(home, retries=2, faults=0)
+    wait = f"cd {home}; mkdir first 2>/dev/null && exit 7; touch waiting; while ! test -e go; do sleep 0.1; done"
+    cases = [{"id": "flaky", "input": "x", "files": "menu", "setup": [["sh", "-c", wait]]}]
+    (home / "cases.yaml").write_text(json.dumps(cases))
+    process = start_mst("run", "eval.yaml", cwd=home)
+    until((home / "waiting").exists, "the second attempt runs")
+    process.kill()
+    process.communicate()
+    (home / "go").touch()
+    folder = the_run(home)
+    assert not folder.has_trials()
+    assert call_mst(capsys, "run", "eval.yaml", "--resume", folder.run_id).code == 0
+    assert [variant.counts.scored for variant in folder.summary().variants] == [2, 2]
+    assert [variant.counts.planned for variant in folder.summary().variants] == [2, 2]
+    assert attempts(folder) == {}
