@@ -1,12 +1,12 @@
 """What the fleet costs, beside what cannot be cheaper, on one embedded fleet in the same minutes.
 
 hand-over   from the last write of a shard's bundle until its first unit starts (signing, queue, lease, bundle, a new
-            shard worker), over a bare Celery task on the same broker that starts the same shard worker and hears its
-            first line.
-unit        CPU of everything (coordinator, broker, workers, shard workers) for one more unit of an eval whose judge is one
-            assertion: graded in a shard, brought to the store, fetched, and assembled.
-slots       a judge over HTTP that waits 100 ms, asked 16 at a time (2 workers, 8 each) and one at a time: the rate over
-            16 times the other.
+            shard worker), over a bare Celery task on the same broker that starts the same shard worker on the same
+            bundle, unpacked, and answers when its first unit starts.
+unit        CPU of everything (coordinator, broker, workers, shard workers) for one more unit of an eval whose judge is
+            one assertion: graded in a shard, brought to the store, fetched, and assembled.
+slots       a judge over HTTP that waits 100 ms, asked 16 at a time (2 workers, 8 each) and one at a time: the rate
+            over 16 times the other.
 
 python benchmarks/fleet_overhead.py [--times 9] [--units 1000] [--verdicts 480]
 """
@@ -35,6 +35,7 @@ from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.embedded_fleet import EmbeddedFleet
 from mst.fleet.queues import queue_name
+from mst.shards.archive import Caps, unpack
 from mst.testing.modelserver import Reply, model_server
 
 HAND_OVER = 1.0
@@ -108,9 +109,11 @@ def raw_s(one: Bench, times: int) -> list[float]:
     """As often a bare task that starts a shard worker, until its answer is here."""
     client = connect(one.fleet.broker.url)
     app = make_app(one.fleet.broker.url)
-    worker = subprocess.Popen(
-        [sys.executable, __file__, "raw-worker", one.fleet.broker.url, str(one.place / "raw.log")]
-    )
+    bundle = one.place / "raw" / "bundle"
+    if not bundle.exists():
+        [archive] = (one.dispatches()[0] / "bundles").iterdir()
+        unpack(archive, bundle, Caps())
+    worker = subprocess.Popen([sys.executable, __file__, "raw-worker", one.fleet.broker.url, str(bundle)])
     try:
         found = []
         for _ in range(times + 1):
@@ -126,23 +129,24 @@ def raw_s(one: Bench, times: int) -> list[float]:
         worker.wait()
 
 
-def raw_worker(broker_url: str, log: str) -> int:
+def raw_worker(broker_url: str, bundle: str) -> int:
     """A Celery worker with the settings of ours and a task that only starts a shard worker."""
     app = Celery("raw")
     app.conf.update(celery_settings(broker_url, FleetSettings()))
     client = connect(broker_url)
 
     def start() -> None:
-        argv = mst("grade-shard", "--bundle", Path(log).parent, "--results", Path(log).parent, "--digest", "none")
-        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert child.stdout is not None
-        assert json.loads(child.stdout.readline())["type"] == "hello"
-        client.rpush(RAW_DONE, "1")
-        child.kill()
-        child.communicate()
+        with tempfile.TemporaryDirectory(dir=Path(bundle).parent) as results:
+            argv = mst("grade-shard", "--bundle", bundle, "--results", results, "--digest", "none")
+            child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            assert child.stdout is not None
+            while json.loads(child.stdout.readline())["type"] != "started":
+                pass
+            client.rpush(RAW_DONE, "1")
+            child.communicate()
 
     app.task(start, name="raw.start", shared=False)
-    with Path(log).open("w") as stream:
+    with Path(bundle).with_name("log").open("w") as stream:
         os.dup2(stream.fileno(), 2)
         app.worker_main(["worker", "--pool=threads", "--concurrency=1", f"--queues={RAW_QUEUE}", "--loglevel=WARNING",
                          "--without-gossip", "--without-mingle"])  # fmt: skip
@@ -175,7 +179,7 @@ def cpu_of_fleet(one: Bench) -> float:
 
 def unit(one: Bench, units: int, times: int) -> bool:
     """CPU of everything for one more unit."""
-    costs = {}
+    costs, here_alone = {}, {}
     for count in (1, units):
         folder = one.collect(f"unit-{count}", count)
         found = []
@@ -184,9 +188,13 @@ def unit(one: Bench, units: int, times: int) -> bool:
             coordinator = least(["env", *_assigned(one), *grading(folder)], times=1, cwd=folder).cpu_s
             found.append((coordinator, cpu_of_fleet(one) - before))
         costs[count] = min(found, key=sum)
+        alone = mst("grade", grading(folder)[4], "--fail-on", "never")
+        here_alone[count] = least(alone, times=times, cwd=folder).cpu_s
     (start_here, start_there), (here, there) = costs[1], costs[units]
     figures = [(here - start_here) / (units - 1) * 1000, (there - start_there) / (units - 1) * 1000]
-    say("unit", units=units, coordinator_ms=round(figures[0], 3), workers_and_broker_ms=round(figures[1], 3))
+    local_ms = (here_alone[units] - here_alone[1]) / (units - 1) * 1000
+    say("unit", units=units, coordinator_ms=round(figures[0], 3), workers_and_broker_ms=round(figures[1], 3),
+        graded_in_one_process_ms=round(local_ms, 3))  # fmt: skip
     return hold("CPU of one more unit on the fleet", sum(figures), UNIT_MS, "ms")
 
 

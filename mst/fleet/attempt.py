@@ -303,6 +303,7 @@ class Attempt:
 
     def _holds(self, delivery: Delivery) -> bool:
         """Whether no unit should start now, since the store is behind. Said once in the log when that changes."""
+        delivery.tell()
         if delivery.is_behind != self._is_held:
             self._is_held = not self._is_held
             log.warning("shard_held" if self._is_held else "shard_goes_on", attempt=self._id)

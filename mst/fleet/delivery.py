@@ -1,8 +1,13 @@
-"""Units on their way to the store: durable there first, told to the ledger after."""
+"""Units on their way to the store: durable there first, told to the ledger after.
+
+The ledger is told at once of what comes alone. While units follow each other faster than `SPACING_S`, what begins and
+ends meanwhile is told together: a question to the broker for each would cost more than a quick unit itself.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -20,6 +25,9 @@ from mst.shards.contract import UnitDone
 from mst.store.contract import Store
 from mst.store.layout import ShardKeys
 from mst.store.sink import UnitFiles, UnitSink
+
+SPACING_S = 0.05
+"""From one word to the ledger to the next."""
 
 
 class Delivery:
@@ -60,7 +68,10 @@ class Delivery:
         self._heed = heed
         self._lock = threading.Lock()
         self._stored: set[str] = set()
+        self._began: list[str] = []
         self._ended: list[str] = []
+        self._told_done = done
+        self._told_at = -SPACING_S
 
     @property
     def error(self) -> StoreError | None:
@@ -95,6 +106,7 @@ class Delivery:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._sink.__exit__(kind, error, trace)
+        self.tell(soon=False)
 
     def has_stored(self, key: UnitKey) -> bool:
         """Whether a unit that was taken is durable."""
@@ -106,7 +118,9 @@ class Delivery:
 
     def started(self, key: UnitKey) -> None:
         """Tell the ledger that a unit began: what is in flight when a worker is lost twice is given up."""
-        self._tell(started=[_token(key)])
+        with self._lock:
+            self._began.append(_token(key))
+        self.tell()
 
     def take(self, done: UnitDone, paths: Sequence[Path]) -> None:
         """Take a finished unit's files, its own first. Blocks while too many wait.
@@ -124,20 +138,39 @@ class Delivery:
         with self._lock:
             self._stored.update(tokens)
             self._done += len(tokens)
-        self._tell()
+        self.tell()
 
-    def _tell(self, *, started: Sequence[str] = ()) -> None:
+    def tell(self, *, soon: bool = True) -> None:
+        """Tell the ledger what it does not know yet, if anything.
+
+        Args:
+            soon: not before `SPACING_S` after the last time; whoever says so calls again.
+        """
         with self._lock:
-            most = FLIGHT_MAX - len(started)
-            ended, self._ended, done = self._ended[:most], self._ended[most:], self._done
+            is_news = self._began or self._ended or self._done != self._told_done
+            if not is_news or (soon and time.monotonic() - self._told_at < SPACING_S):
+                return
+            self._told_at = time.monotonic()
+            began, ended, done = self._news()
         try:
-            outcome = self._ledger.progress(self._ref, self._attempt_id, done=done, started=started, finished=ended)
+            outcome = self._ledger.progress(self._ref, self._attempt_id, done=done, started=began, finished=ended)
         except BrokerError:
-            # progress is for people, and the store has the units; those that ended are told with the next
+            # the store has the units, and progress is for people; what began and ended is told with the next
             with self._lock:
-                self._ended[:0] = ended
+                self._began[:0], self._ended[:0] = began, ended
             return
+        with self._lock:
+            self._told_done = max(self._told_done, done)
         self._heed(outcome)
+
+    def _news(self) -> tuple[list[str], list[str], int]:
+        """What began and is not over, what is over, as much as one word may hold, and the count. With the lock held."""
+        over = set(self._ended)
+        began = [token for token in self._began if token not in over]
+        ended = [token for token in self._ended if token not in set(self._began)]
+        most = FLIGHT_MAX - min(len(began), FLIGHT_MAX)
+        self._began, self._ended = began[FLIGHT_MAX:], ended[most:]
+        return began[:FLIGHT_MAX], ended[:most], self._done
 
 
 def _token(key: UnitKey) -> str:
