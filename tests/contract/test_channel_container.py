@@ -13,7 +13,8 @@ from mst.shards.container_channel import ContainerChannel, Machine
 from mst.testing.channel import LONG_ENOUGH_S, ChannelContract, write_worker
 from mst.testing.engine import IMAGE, own_containers
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+# The first test of all may have to make the base image.
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 NUMBERS = count()
 
 

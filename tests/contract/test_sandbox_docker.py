@@ -13,7 +13,8 @@ from mst.sandboxes.options import SandboxOptions
 from mst.testing.engine import IMAGE, own_containers
 from mst.testing.sandbox import IsolatingSandboxContract, SandboxScenes
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+# The first test of all may have to make the base image.
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SERVER = """
 import socket, threading

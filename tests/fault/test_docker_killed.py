@@ -13,7 +13,7 @@ from mst.sandboxes import containers
 from mst.testing.commandline import run_mst, start_mst, until
 from mst.testing.engine import IMAGE
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 AT_ONCE = 10
 

@@ -20,12 +20,14 @@ from mst.sandboxes import containers
 from mst.shards.contract import RunnerContext
 from mst.testing.commandline import start_mst, until
 from mst.testing.engine import IMAGE
+from mst.testing.modelserver import Reply, ToolUse, model_server, turns
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 MADE = "mst-test-worker:now"
 SITE = "opt/site"
+FOR_MODELS = ("pydantic-ai-slim", "openai", "mcp", "cryptography", "mcp-server-time", "tzdata")
 
 
 def needed(name, found):
@@ -49,6 +51,8 @@ def archive():
     for line in lines:
         if name := line.strip().strip('",').split(">=")[0]:
             needed(name, found)
+    for name in FOR_MODELS:
+        needed(name, found)
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as tar:
         for distribution in found.values():
@@ -108,6 +112,61 @@ def test_a_run_is_collected_and_graded_in_containers(engine, project):
         "docker",
         containers.image_id(MADE),
     )
+
+
+def test_trials_that_others_collected_travel_into_containers(engine, tmp_path):
+    samples = ROOT / "tests/data/imports"
+    for name in ("menu.eval", "promptfoo.json"):
+        (tmp_path / name).write_bytes((samples / name).read_bytes())
+    options = {"files": ["promptfoo.json"]}
+    config = {
+        "name": "imported",
+        "datasets": [{"import": "menu.eval"}],
+        "client": "import",
+        "assertions": [{"contains_text": "7"}],
+        "variants": [
+            {"name": "inspect", "client_options": {"files": ["menu.eval"]}},
+            {"name": "promptfoo", "model": "waiter", "client_options": options},
+        ],
+    }
+    (tmp_path / "eval.yaml").write_text(json.dumps(config))
+    options = ["--runner-option", f"image={MADE}", "--runner-option", "shards=2", "--runner-option", "network=none"]
+    ended = command(tmp_path, "run", "eval.yaml", "--runner", "docker", *options)
+    assert ended.returncode == 0, ended.stderr
+    assert passed(tmp_path) == {"inspect": 1, "promptfoo": 1}
+
+
+def test_a_model_is_asked_and_its_servers_run_inside_the_containers(engine, tmp_path):
+    gateway = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    use = ToolUse("convert_time", {"source_timezone": "Etc/UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})
+    with model_server(turns(Reply(tools=[use]), Reply(text="It is 21:00.")), host=gateway) as server:
+        config = {
+            "name": "clocks",
+            "datasets": [{"file": "cases.yaml"}],
+            "client": "llm",
+            "model": "m",
+            "client_options": {"base_url": server.openai_url, "key": {"secret": "K"}, "rate_limit": "gate"},
+            "rate_limits": {"providers": {"gate": {"concurrent": 1}}},
+            "servers": {
+                "time": {"command": "{{python}}", "args": ["-m", "mcp_server_time"], "env": {"PYTHONPATH": f"/{SITE}"}}
+            },
+            "assertions": [{"tools_triggered": [{"name": "convert_time"}]}, {"contains_text": "21:00"}],
+        }
+        (tmp_path / "eval.yaml").write_text(json.dumps(config))
+        (tmp_path / "cases.yaml").write_text(json.dumps([{"id": f"c{number}", "input": "?"} for number in range(4)]))
+        (tmp_path / "secrets").write_text("K=k-0123456789\n")
+        options = ["--runner-option", f"image={MADE}", "--runner-option", "shards=2", "--secrets-file", "secrets"]
+        ended = command(tmp_path, "run", "eval.yaml", "--runner", "docker", *options)
+    told = [json.loads(path.read_text()).get("error") for path in tmp_path.rglob("transcripts/**/0.json")]
+    assert ended.returncode == 0, (ended.stderr, told)
+    assert passed(tmp_path) == {"default": 4}
+    assert server.most_at_once == 1
+    assert server.keys.keys() == {"k-0123456789"}
+
+
+def passed(project):
+    [summary] = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("summary.json")]
+    return {variant["name"]: variant["result"]["passed"] for variant in summary["variants"]}
 
 
 def test_an_image_that_is_not_here_is_refused_before_anything_starts(engine, project):

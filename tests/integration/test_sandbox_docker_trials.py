@@ -9,7 +9,7 @@ import pytest
 from mst.testing.commandline import run_mst
 from mst.testing.engine import IMAGE
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 CHECKS = """
 import os, subprocess, sys
