@@ -6,6 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -182,8 +183,11 @@ def _shards(
 def _in_shards(resolved: ResolvedEval, stand_in: StandIn, shards: Shards, cancel: Cancel) -> list[CaseCheck]:
     with tempfile.TemporaryDirectory(prefix="mst-check-") as scratch:
         folder = empty_folder(Path(scratch), RUN_ID)
-        with Progress(f"tried ({stand_in})", None, shards.secrets) as progress:
-            return check_cases_in_shards(resolved, stand_in, shards, folder=folder, events=progress, cancel=cancel)
+
+        def watching(work: Work) -> AbstractContextManager[Progress]:
+            return Progress(f"{'tried' if work == 'collect' else 'graded'} ({stand_in})", None, shards.secrets)
+
+        return check_cases_in_shards(resolved, stand_in, shards, folder=folder, events=watching, cancel=cancel)
 
 
 def _secrets(found: Validation, secrets_file: Path | None, *, local: bool) -> dict[str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from mst.shards.contract import Cancel, Runner, RunnerContext, ShardEvents
 from mst.shards.regrade import Hooks, grade_collected
 from mst.shards.request import GradeRequest
 
+Watching = Callable[[Work], AbstractContextManager[ShardEvents]]
 OpenRunner = Callable[[RunnerContext, Work], Runner]
 
 
@@ -44,7 +45,7 @@ class Shards:
 
 
 def check_cases_in_shards(
-    resolved: ResolvedEval, stand_in: StandIn, shards: Shards, *, folder: RunFolder, events: ShardEvents, cancel: Cancel
+    resolved: ResolvedEval, stand_in: StandIn, shards: Shards, *, folder: RunFolder, events: Watching, cancel: Cancel
 ) -> list[CaseCheck]:
     """The same as `check_cases`, with the stand-in's trials made and graded in shards.
 
@@ -53,7 +54,7 @@ def check_cases_in_shards(
         stand_in: who answers.
         shards: where.
         folder: an empty run folder; the caller deletes it.
-        events: told how it goes.
+        events: makes whom to tell how each kind of work goes.
         cancel: stops it; cases that were not checked are not in the result.
     """
     plan = stand_in_plan(resolved.plan, stand_in)
@@ -64,8 +65,8 @@ def check_cases_in_shards(
     write_inputs(folder, inputs)
     folder.write_run(run)
     request = CollectRequest(folder=folder, run=run, plan=plan, cases=cases, files=resolved.files, variants=[stand_in])
-    with closing(shards.open(shards.context(folder, "collect"), "collect")) as runner:
-        outcomes = collect_in_shards(request, runner, shards.count, events, cancel)
+    with events("collect") as told_of, closing(shards.open(shards.context(folder, "collect"), "collect")) as runner:
+        outcomes = collect_in_shards(request, runner, shards.count, told_of, cancel)
     found: dict[str, CaseCheck] = {}
     judging = Judging(resolved.plan, stand_in_plan(resolved.plan, stand_in), stand_in)
 
@@ -85,8 +86,8 @@ def check_cases_in_shards(
         secret_names=shards.secret_names,
         variants=[stand_in],
     )
-    with closing(shards.open(shards.context(folder, "grade"), "grade")) as runner:
-        grade_collected(grading, run, runner, events, cancel, Hooks(on_case=told))
+    with events("grade") as told_of, closing(shards.open(shards.context(folder, "grade"), "grade")) as runner:
+        grade_collected(grading, run, runner, told_of, cancel, Hooks(on_case=told))
     if not cancel.is_set():
         why = next((outcome.detail for outcome in outcomes if not outcome.ok and outcome.detail), "")
         for case_id in resolved.cases.ids:
