@@ -294,7 +294,8 @@ class Conversation:
     def _end_of(self, fault: ModelFault) -> Exception:
         if fault.status in {400, 413} and any(words in str(fault).lower() for words in TOO_LONG):
             return _Declined(f"the conversation is too long for the model: {fault}")
-        return ClientError(f"model {fault}", "harness" if fault.kind == "request" else "environment")
+        where = f" (at {self.endpoint.address})" if fault.kind in {"transport", "timeout"} else ""
+        return ClientError(f"model {fault}{where}", "harness" if fault.kind == "request" else "environment")
 
     def _unfinished(self) -> str | None:
         if self.finish == DECLINED:

@@ -91,8 +91,7 @@ class Import:
     def _chosen(self, files: FileSource) -> tuple[Index, str, str | None]:
         listed = listed_files(self.options.files)
         index = index_of(listed, files, format=self.options.format, case_id=self.options.case_id)
-        where = f"variant {self.variant.name!r}"
-        model, prompt = index.choice(self.variant.model, self.options.prompt, where)
+        model, prompt = index.choice(self.variant.model, self.options.prompt)
         return index, model, prompt
 
     def _result(self, recorded: Recorded, case: Case, source: dict[str, Any]) -> ClientResult:

@@ -94,17 +94,17 @@ class Index:
         """How many trials the case has of the model that has most."""
         return max(max(self._trials[key]) + 1 for key in self._by_case[case_id])
 
-    def choice(self, model: str | None, prompt: str | None, where: str) -> tuple[str, str | None]:
+    def choice(self, model: str | None, prompt: str | None) -> tuple[str, str | None]:
         """The model and prompt that a variant means; those that are the only ones need not be named.
 
         Raises:
             ImportFault: names none of the files', or leaves several to choose from.
         """
-        name = _only(list(self.models), model, f"{where}: 'model'", "model")
+        name = _only(list(self.models), model, "model", "model")
         labels = list(self.prompts[name])
         if prompt is None and len(labels) == 1:
             return name, labels[0]
-        label = _only([label or "" for label in labels], prompt, f"{where}: client_options.prompt", "prompt")
+        label = _only([label or "" for label in labels], prompt, "client_options.prompt", "prompt")
         return name, label if label in self.prompts[name] else None
 
 

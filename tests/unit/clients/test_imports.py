@@ -181,10 +181,10 @@ def test_a_file_of_several_models_needs_a_variants_choice(tmp_path):
     path = lines(tmp_path, {"id": "a", "model": "x", "output": "1"}, {"id": "a", "model": "y", "output": "2"})
     assert take(tmp_path, path, case("a"), model="y")[0].transcript.final_text == "2"
     record, faults = take(tmp_path, path, case("a"))
-    assert faults == ["variant 'v': 'model': say which model's trials to take; the files have 'x', 'y'"]
+    assert faults == ["model: say which model's trials to take; the files have 'x', 'y'"]
     assert (record.error_kind, record.error) == ("harness", faults[0])
     _, faults = take(tmp_path, path, case("a"), model="z")
-    assert faults == ["variant 'v': 'model': no trials of the model 'z'; the files have 'x', 'y'"]
+    assert faults == ["model: no trials of the model 'z'; the files have 'x', 'y'"]
 
 
 def test_prompts_are_told_apart(tmp_path):

@@ -146,7 +146,9 @@ def test_a_provider_that_quotes_the_key_does_not_get_it_into_the_record(tmp_path
 def test_no_server_at_all_is_the_environments_fault(tmp_path):
     with model_server(Reply(text="x")) as server:
         pass
-    assert ask(tmp_path, variant(server, retries=0)).error_kind == "environment"
+    record = ask(tmp_path, variant(server, retries=0))
+    assert record.error_kind == "environment"
+    assert f"(at {server.openai_url})" in record.error
 
 
 def test_too_many_requests_are_waited_out_as_told_and_spend_no_retry(tmp_path):
