@@ -70,6 +70,8 @@ class Delivery:
         self._stored: set[str] = set()
         self._began: list[str] = []
         self._ended: list[str] = []
+        self._doubtful: set[str] = set()
+        """Units of which the broker may know that they began: only its answer was lost."""
         self._told_done = done
         self._told_at = -SPACING_S
 
@@ -106,7 +108,8 @@ class Delivery:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._sink.__exit__(kind, error, trace)
-        self.tell(soon=False)
+        if self.error is None:
+            self.tell(soon=False)
 
     def has_stored(self, key: UnitKey) -> bool:
         """Whether a unit that was taken is durable."""
@@ -158,6 +161,7 @@ class Delivery:
             # the store has the units, and progress is for people; what began and ended is told with the next
             with self._lock:
                 self._began[:0], self._ended[:0] = began, ended
+                self._doubtful.update(began)
             return
         with self._lock:
             self._told_done = max(self._told_done, done)
@@ -165,9 +169,9 @@ class Delivery:
 
     def _news(self) -> tuple[list[str], list[str], int]:
         """What began and is not over, what is over, as much as one word may hold, and the count. With the lock held."""
-        over = set(self._ended)
+        over, unheard = set(self._ended), set(self._began) - self._doubtful
         began = [token for token in self._began if token not in over]
-        ended = [token for token in self._ended if token not in set(self._began)]
+        ended = [token for token in self._ended if token not in unheard]
         most = FLIGHT_MAX - min(len(began), FLIGHT_MAX)
         self._began, self._ended = began[FLIGHT_MAX:], ended[most:]
         return began[:FLIGHT_MAX], ended[:most], self._done

@@ -1,9 +1,10 @@
-"""What a shard's attempt tells the ledger, and how often."""
+"""What the ledger is told of units on their way to the store."""
+
+import threading
 
 import pytest
 
-from mst.errors import BrokerError
-from mst.fleet import delivery as module
+from mst.errors import BrokerError, StoreDenied
 from mst.fleet.delivery import Delivery
 from mst.fleet.ledger_keys import unit_token
 from mst.fleet.ledger_states import Outcome
@@ -12,14 +13,15 @@ from mst.model.keys import TrialKey
 from mst.shards.contract import UnitDone
 from mst.store.layout import RunKeys
 from mst.store.memory import MemoryStore
+from mst.testing.commandline import until
 
 RUN = "20260101T000000Z-abcdef"
+SHARD = RunKeys("e", RUN).dispatch("d1").shard(0)
 KEYS = [TrialKey(variant="a", case_id=f"c{number}", trial=0) for number in range(5)]
-TOKENS = [unit_token(key.to_dict()) for key in KEYS]
 
 
 class Ledger:
-    """Remembers what it was told."""
+    """Keeps what it was told, and can be away."""
 
     def __init__(self):
         self.told, self.away = [], False
@@ -27,8 +29,31 @@ class Ledger:
     def progress(self, ref, attempt_id, *, done, started=(), finished=()):
         if self.away:
             raise BrokerError("away")
-        self.told.append((done, sorted(started), sorted(finished)))
+        self.told.append((done, list(started), list(finished)))
         return Outcome("yes")
+
+    @property
+    def done(self):
+        return max((done for done, _, _ in self.told), default=0)
+
+    @property
+    def finished(self):
+        return [token for _, _, finished in self.told for token in finished]
+
+
+class Gated(MemoryStore):
+    """Takes nothing while the gate is closed; refuses when told to."""
+
+    def __init__(self):
+        super().__init__("gated")
+        self.gate, self.refuses = threading.Event(), False
+        self.gate.set()
+
+    def put(self, key, data, *, sha256=None):
+        self.gate.wait(30)
+        if self.refuses:
+            raise StoreDenied("no")
+        super().put(key, data, sha256=sha256)
 
 
 @pytest.fixture
@@ -37,54 +62,67 @@ def ledger():
 
 
 @pytest.fixture
-def delivery(ledger):
-    shard = RunKeys("e", RUN).dispatch("d1").shard(0)
+def store():
+    return Gated()
+
+
+@pytest.fixture
+def delivery(store, ledger, monkeypatch):
+    monkeypatch.setattr("mst.fleet.delivery.SPACING_S", 0.0)
     ref = ShardRef(run_id=RUN, dispatch="d1", work="grade", shard=0)
-    return Delivery(MemoryStore("m"), shard, ledger, ref, "1-" + "a" * 16, done=0, heed=lambda _outcome: None)
+    return Delivery(store, SHARD, ledger, ref, "1-a", done=3, heed=lambda _outcome: None)
 
 
-def give(delivery, folder, number):
-    path = folder / f"{number}.json"
-    path.write_text("{}")
-    delivery.take(UnitDone(shard=0, key=KEYS[number], status="graded"), [path])
+def end(delivery, folder, key):
+    path = folder / f"{key.case_id}.json"
+    path.write_bytes(b"unit")
+    delivery.take(UnitDone(shard=0, key=key, status="graded", passed=None), [path])
 
 
-def test_a_unit_alone_is_told_at_once(delivery, ledger):
-    delivery.started(KEYS[0])
-    assert ledger.told == [(0, [TOKENS[0]], [])]
+def tokens(*keys):
+    return [unit_token(key.to_dict()) for key in keys]
 
 
-def test_units_that_follow_quickly_are_told_together(delivery, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SPACING_S", 3600.0)
+def test_units_are_done_when_they_are_stored(delivery, ledger, store, tmp_path):
+    store.gate.clear()
     with delivery:
-        for number in range(4):
-            delivery.started(KEYS[number])
-            if number < 3:
-                give(delivery, tmp_path, number)
-        assert ledger.told == [(0, [TOKENS[0]], [])]
-    # the second and third began and ended unheard of; the fourth is still in flight
-    assert ledger.told[1:] == [(3, [TOKENS[3]], [TOKENS[0]])]
+        end(delivery, tmp_path, KEYS[0])
+        assert ledger.done == 0
+        assert not delivery.has_stored(KEYS[0])
+        store.gate.set()
+        until(lambda: delivery.has_stored(KEYS[0]), "it is stored")
+    assert ledger.told == [(4, [], tokens(KEYS[0]))]
+    assert delivery.paths == {"units/c0.json"}
 
 
-def test_what_was_held_back_is_told_when_it_is_time(delivery, ledger, monkeypatch):
-    monkeypatch.setattr(module, "SPACING_S", 3600.0)
-    delivery.started(KEYS[0])
-    delivery.started(KEYS[1])
-    delivery.tell()
-    assert len(ledger.told) == 1
-    monkeypatch.setattr(module, "SPACING_S", 0.0)
-    delivery.tell()
-    delivery.tell()
-    assert ledger.told[1:] == [(0, [TOKENS[1]], [])]
-
-
-def test_what_a_broker_did_not_hear_is_told_again(delivery, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SPACING_S", 0.0)
-    ledger.away = True
+def test_a_unit_that_ended_is_not_in_flight_when_the_next_one_takes_the_worker_down(delivery, ledger, store, tmp_path):
+    store.gate.clear()
     with delivery:
         delivery.started(KEYS[0])
-        give(delivery, tmp_path, 0)
+        end(delivery, tmp_path, KEYS[0])
         delivery.started(KEYS[1])
+        assert ledger.told == [(3, tokens(KEYS[0]), []), (3, tokens(KEYS[1]), tokens(KEYS[0]))]
+        store.gate.set()
+
+
+def test_what_a_broker_that_was_away_missed_is_told_with_the_next(delivery, ledger, tmp_path):
+    ledger.away = True
+    with delivery:
+        for key in KEYS[:3]:
+            end(delivery, tmp_path, key)
+        until(lambda: all(delivery.has_stored(key) for key in KEYS[:3]), "they are stored")
         ledger.away = False
-    assert ledger.told[-1][0] == 1
-    assert TOKENS[1] in {token for _, started, _ in ledger.told for token in started}
+        delivery.started(KEYS[3])
+    assert ledger.done == 6
+    assert sorted(ledger.finished) == sorted(tokens(*KEYS[:3]))
+
+
+def test_a_store_that_refuses_ends_the_delivery(delivery, ledger, store, tmp_path):
+    store.refuses = True
+    with delivery:
+        end(delivery, tmp_path, KEYS[0])
+        until(lambda: delivery.error is not None, "it fails")
+        with pytest.raises(StoreDenied):
+            end(delivery, tmp_path, KEYS[1])
+    assert ledger.done == 0
+    assert not delivery.has_stored(KEYS[0])
