@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mst.clients.mcp_session import Session
 
 Lifetime = Literal["trial", "shard"]
-START_S = 30.0
+START_S = 60.0
 """A server that has not answered the handshake by then is taken for dead."""
 HEADER = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
