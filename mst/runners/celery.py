@@ -163,12 +163,11 @@ class CeleryRunner:
     def _open_sessions(self, store_uri: str) -> ShardSessions | None:
         environ = self._context.environment
         role = self._options.store_role or environ.get("MST_STORE_ROLE")
-        if not role:
+        is_asked_for = self._options.store_role is not None
+        if not role or not (is_asked_for or store_uri.startswith("s3:")):
             return None
         if not store_uri.startswith("s3:"):
-            raise UsageError(
-                f"{redacted(store_uri)}: credentials for one shard are for s3: stores; unset MST_STORE_ROLE"
-            )
+            raise UsageError(f"{redacted(store_uri)}: store_role is for s3: stores")
         duration_s = self._options.store_session_s
         return ShardSessions(
             make=lambda keys: shard_session(store_uri, keys, role_arn=role, duration_s=duration_s, environ=environ),
