@@ -7,12 +7,12 @@ import pytest
 from mst.errors import UsageError
 from mst.fleet.local_broker import configuration
 
-FOLDER = Path("/srv/broker")
+FOLDER = Path("/data/broker")
 
 
 def test_a_port_on_loopback_with_a_password():
     lines = configuration("redis://:p%22w@127.0.0.1:6390/0", FOLDER).splitlines()
-    assert {"bind 127.0.0.1", "port 6390", 'requirepass "p\\"w"', 'dir "/srv/broker"'} <= set(lines)
+    assert {"bind 127.0.0.1", "port 6390", 'requirepass "p\\"w"', 'dir "/data/broker"'} <= set(lines)
     assert {"appendonly yes", "maxmemory-policy noeviction"} <= set(lines)
 
 
