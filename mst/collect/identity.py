@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ def setting_of(variant: Variant, client: Client) -> Setting:
         "files": _files(variant.files),
         "sandbox": _sandbox(variant.sandbox),
         "limits": short_digest(variant.trial_limits),
+        "worker": os.environ.get("MST_IMAGE_DIGEST"),
         "mst": __version__,
         "python": platform.python_version(),
         "platform": f"{sys.platform} {platform.machine()}",

@@ -31,6 +31,7 @@ PARTS: dict[str, str] = {
     "fixture": "the case's files",
     "setup": "the case's set-up commands",
     "solution": "the case's solution",
+    "worker": "image of the worker",
     "mst": "mst",
     "python": "python",
     "platform": "platform",

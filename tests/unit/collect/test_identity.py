@@ -71,6 +71,12 @@ def test_values_of_the_environment_are_told_as_a_hash_and_names_in_words():
     assert "quiet-word" not in part
 
 
+def test_the_image_that_a_shard_runs_in_is_a_part(monkeypatch):
+    here = identity()
+    monkeypatch.setenv("MST_IMAGE_DIGEST", "sha256:2")
+    assert differing(here, identity()) == {"worker": (None, "sha256:2")}
+
+
 def test_a_program_is_told_by_its_bytes_and_again_when_they_change(tmp_path):
     program = tmp_path / "tool"
     program.write_text("#!/bin/sh\necho 1\n")
