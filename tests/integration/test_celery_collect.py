@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from mst.fleet.dispatch_book import DispatchBook
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, run_mst, start_mst, until
 from mst.testing.fleet import alive, fleet
@@ -34,6 +35,7 @@ class Bench:
     def __init__(self, fleet, home):
         self.fleet = fleet
         self.home = home
+        self.begun = []
         self.marks = home / "marks"
         self.marks.mkdir()
         for case in CASES:
@@ -67,7 +69,8 @@ class Bench:
         given = ["shards=3", "lease_ttl_s=2"]
         pairs = [part for one in given for part in ("--runner-option", one)]
         arguments = self.arguments("--runner", "celery", *pairs, *options)
-        return start_mst(*arguments, cwd=self.home, env=self.fleet.coordinator, new_session=True)
+        self.begun.append(start_mst(*arguments, cwd=self.home, env=self.fleet.coordinator, new_session=True))
+        return self.begun[-1]
 
     def runs(self):
         return sorted((self.home / ".mst-results" / "echoes" / "runs").iterdir(), key=lambda path: path.stat().st_ctime)
@@ -79,13 +82,30 @@ class Bench:
         path = self.marks / name
         return path.read_text().splitlines() if path.exists() else []
 
+    def durable(self):
+        """Wait until every trial that ended is in the store, and return those."""
+        book = DispatchBook(self.fleet.client)
+
+        def done():
+            heads = [book.head(scope) for scope in book.open_dispatches()]
+            return sum(entry.done for head in heads if head is not None for _, entry in book.entries(head))
+
+        until(lambda: done() >= len(self.lines("finished")), "trials are durable")
+        return set(self.lines("finished"))
+
     def ready(self, workers):
-        """Begin anew with so many workers."""
+        """Begin anew with so many workers, whatever a test that failed left."""
+        for one in self.begun:
+            if one.poll() is None:
+                os.killpg(one.pid, signal.SIGKILL)
+                one.communicate()
+        self.begun.clear()
+        self.fleet.stop_workers()
+        self.fleet.workers.clear()
+        self.fleet.check()
+        self.fleet.client.flushall()
         for path in self.marks.iterdir():
             path.unlink()
-        for worker in list(self.fleet.workers.values()):
-            worker.kill()
-        self.fleet.workers.clear()
         for _ in range(workers):
             self.fleet.start("--work", "collect")
 
@@ -154,9 +174,9 @@ def test_a_worker_killed_while_collecting_costs_only_the_trial_in_flight(bench, 
     [worker] = bench.fleet.workers.values()
     family = worker.family()
     assert any(one.name() == "sh" for one in family)
+    finished = bench.durable()
     worker.kill()
     until(lambda: not any(alive(one) for one in family), "what it ran ends too")
-    finished = set(bench.lines("finished"))
     (bench.marks / "hold-c2").unlink()
     bench.fleet.start("--work", "collect")
     said = ended(running)
@@ -171,9 +191,9 @@ def test_a_killed_coordinator_is_finished_by_resume_from_what_the_workers_left(b
     (bench.marks / "hold-c2").touch()
     running = bench.start("--no-grade")
     until(lambda: bench.lines("held"), "a program is held")
+    finished = bench.durable()
     os.killpg(running.pid, signal.SIGKILL)
     ended(running)
-    finished = set(bench.lines("finished"))
     (bench.marks / "hold-c2").unlink()
     said = ended(bench.start("--resume", str(bench.newest().path)))
     assert said.code == 0, said.err
