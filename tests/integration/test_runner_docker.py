@@ -147,6 +147,7 @@ def test_a_model_is_asked_and_its_servers_run_inside_the_containers(engine, tmp_
             "model": "m",
             "client_options": {"base_url": server.openai_url, "key": {"secret": "K"}, "rate_limit": "gate"},
             "rate_limits": {"providers": {"gate": {"concurrent": 1}}},
+            "concurrency": 1,
             "servers": {
                 "time": {"command": "{{python}}", "args": ["-m", "mcp_server_time"], "env": {"PYTHONPATH": f"/{SITE}"}}
             },
