@@ -73,6 +73,7 @@ bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other h
 	$(BIN)/python benchmarks/workspace.py --inspect $(BENCH)/bin/python
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/shard_latency.py
+	$(BIN)/python benchmarks/fleet_overhead.py
 	$(BIN)/python benchmarks/store.py
 
 scanners: $(SCAN)/.scanners  ## install what looks over infra/terraform; a test uses it when it is there
