@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -90,6 +91,10 @@ def place(files: Iterable[FileRef], source: FileSource, into: Path) -> None:
             target.chmod(0o755)
 
 
+_HALF = re.compile(r"\..+\.\d+\.\d+\.tmp")
+"""Names of files that `write_atomic` has not finished."""
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace a small file so that a reader, or a crash at any moment, sees the old bytes or the new ones.
 
@@ -115,3 +120,22 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise InfrastructureError(
             f"{path}: cannot be written ({error.strerror}); free space or fix permissions"
         ) from error
+
+
+def remove_halves(folder: Path, *, besides: Collection[str] = ()) -> int:
+    """Remove what `write_atomic` of processes that were killed left below a folder; returns how many files.
+
+    Nobody may be writing there: the caller holds the folder's lock, and has not begun.
+
+    Args:
+        folder: looked through; hidden folders are left alone.
+        besides: names of folders that are left alone too, since others name the files there.
+    """
+    removed = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in besides]
+        for name in names:
+            if _HALF.fullmatch(name):
+                Path(place, name).unlink(missing_ok=True)
+                removed += 1
+    return removed

@@ -27,7 +27,7 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from mst.config.cases import CaseFile
-from mst.config.files import FolderFiles, write_atomic
+from mst.config.files import FolderFiles, remove_halves, write_atomic
 from mst.errors import CorruptFile, InfrastructureError, ObjectMissing, UsageError
 from mst.judges.contract import Subject
 from mst.model.base import FileRef
@@ -97,6 +97,8 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder against other writers on this machine. The lock goes with the process, however it ends.
 
+        What a writer that was killed left half-written is removed first.
+
         Raises:
             UsageError: another process is writing this run.
         """
@@ -107,6 +109,7 @@ class RunFolder:
         try:
             if not _lock(descriptor):
                 raise UsageError(f"{self.path}: another mst process is writing this run; wait for it to end")
+            remove_halves(self.path, besides=("artifacts",))
             yield
         finally:
             os.close(descriptor)

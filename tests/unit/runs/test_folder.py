@@ -33,6 +33,26 @@ def test_only_one_writer_holds_a_run(run):
         pass
 
 
+def test_what_a_killed_writer_left_is_gone_once_another_holds_the_run(run):
+    left = run.path / "scores" / "exact" / "a" / ".0.json.15025.140137479068544.tmp"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    kept = [
+        left.with_name("0.json.tmp"),
+        run.path / "artifacts" / "polite" / ".mine.1.2.tmp",
+        run.path / ".work" / ".unit.json.1.2.tmp",
+    ]
+    for path in (left, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    with run.locked():
+        assert not left.exists()
+        assert all(path.read_text() == "half" for path in kept)
+        left.write_text("half")
+        with pytest.raises(UsageError), RunFolder(run.path).locked():
+            pass
+        assert left.exists(), "who does not hold it removes nothing"
+
+
 def test_the_lock_goes_with_its_process(run):
     def hold(path, ready):
         with RunFolder(path).locked():
