@@ -5,11 +5,14 @@ Whatever dies in between leaves nothing that runs: workers start only on a messa
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from mst import __version__
 from mst.config.files import hash_file
@@ -44,6 +47,11 @@ from mst.store.commit import read_shard
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys, RunKeys, ShardKeys
 from mst.store.uri import object_uri
+
+BROKER_PATIENCE_S = 60.0
+"""How long a broker may be silent while a dispatch is being sent."""
+PACE = threading.Event()
+DoneT = TypeVar("DoneT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,13 +138,29 @@ def _prepare(
         desk.store.put(keys.bundle(plan.bundle_sha256), archives[plan.shard], sha256=plan.bundle_sha256)
         archives[plan.shard].unlink()
     if record.grant_slot is not None:
-        _grant(desk, record, secrets, issue=1)
+        patiently(lambda: _grant(desk, record, secrets, issue=1))
     _open_sessions(desk, record, keys)
     head = head_of(record, object_uri(desk.store, keys.folder))
     signed = _envelopes(desk, record, keys)
     seeds = [EntrySeed(shard=plan.shard, units=plan.units, envelope=signed[plan.shard]) for plan in record.shards]
-    desk.book.write_dispatch(head, seeds)
+    patiently(lambda: desk.book.write_dispatch(head, seeds))
     return head, signed
+
+
+def patiently(do: Callable[[], DoneT], *, within_s: float = BROKER_PATIENCE_S, pause_s: float = 1.0) -> DoneT:
+    """Do something that may be repeated until the broker answers: bundles that took minutes are not thrown away.
+
+    Raises:
+        BrokerError: it did not answer within the time.
+    """
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            return do()
+        except BrokerError:
+            if time.monotonic() + pause_s >= until:
+                raise
+            PACE.wait(pause_s)
 
 
 def write_again(desk: Desk, record: DispatchRecord, shards: Sequence[ShardSpec], secrets: Mapping[str, str]) -> None:
