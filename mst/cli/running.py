@@ -7,7 +7,7 @@ import os
 import secrets as randomness
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +59,7 @@ def run_eval(asked: Asked) -> int:
         check_results(asked.results, resolved.plan.name)
         folder = resumed or new_run(asked.output_dir, resolved.plan.name, datetime.now(UTC))
         with folder.locked():
-            code = _run(asked, resolved, folder, collecting, grading, again)
+            code = _run(asked, resolved, folder, Start(collecting, grading, again, left.total()))
             pushed(folder, asked.results, interrupted=code == 130)
             return code
 
@@ -68,19 +68,23 @@ def _say(text: str) -> None:
     click.echo(f"mst: {text}", err=True)
 
 
-def _run(
-    asked: Asked,
-    resolved: ResolvedEval,
-    folder: RunFolder,
-    collecting: Place,
-    grading: Place,
-    again: RunRecord | None,
-) -> int:
+@dataclass(frozen=True)
+class Start:
+    """Where a run collects and grades, its record if there is one already, and how many trials are still to make."""
+
+    collecting: Place
+    grading: Place
+    again: RunRecord | None
+    left: int
+
+
+def _run(asked: Asked, resolved: ResolvedEval, folder: RunFolder, start: Start) -> int:
     cancel = Cancel()
+    again, collecting = start.again, start.collecting
     run = _begin(asked, resolved, folder, collecting) if again is None else _go_on(folder, again, resolved)
     with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
         try:
-            stopped = _collect(asked, resolved, folder, run, collecting, cancel)
+            stopped = _collect(asked, resolved, folder, run, start, cancel)
         except MstError:
             if again is None:
                 _forget_unbegun(folder)
@@ -88,7 +92,7 @@ def _run(
         run = _collected(folder, run, resolved, stopped)
         if asked.no_grade or cancel.is_set():
             return _end_ungraded(folder, run, interrupted=cancel.is_set())
-        graded = _grade(asked, resolved, folder, run, grading, cancel)
+        graded = _grade(asked, resolved, folder, run, start.grading, cancel)
     return finish(
         folder, fail_on=asked.fail_on, as_json=asked.as_json, interrupted=cancel.is_set(), refused=graded.refused
     )
@@ -167,17 +171,17 @@ def _inputs(resolved: ResolvedEval) -> GradeInputs:
 
 
 def _collect(
-    asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Place, cancel: Cancel
+    asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, start: Start, cancel: Cancel
 ) -> str | None:
     """Collect what is missing; returns why some of it could not be started, when nobody cancelled it."""
+    place = start.collecting
     request = replace(
         _request(folder, run, resolved),
         secrets=place.secrets,
         secret_names=place.secret_names,
         fail_fast=asked.fail_fast,
     )
-    planned = sum(1 for _ in todo(request))
-    with Progress("collected", planned, place.secrets, as_json=asked.as_json) as progress:
+    with Progress("collected", start.left, place.secrets, as_json=asked.as_json) as progress:
         if place.name == "local":
 
             def told(record: TrialRecord) -> None:

@@ -44,7 +44,9 @@ def setting_of(variant: Variant, client: Client) -> Setting:
     }
 
 
-def identity_of(setting: Setting, case: Case, *, prompt: str, image: str | None, solution: bool) -> AttemptIdentity:
+def identity_of(
+    setting: Setting, case: Case, *, prompt: str, image: str | None, solution: bool, input_hash: str | None = None
+) -> AttemptIdentity:
     """The identity of one attempt.
 
     Args:
@@ -53,13 +55,16 @@ def identity_of(setting: Setting, case: Case, *, prompt: str, image: str | None,
         prompt: as the program got it.
         image: digest of the sandbox's image, if it has one.
         solution: whether the reference solution was part of what was given.
+        input_hash: digest of the case's input, where it is known.
     """
+    asked = short_digest(case.input) if input_hash is None else input_hash[:16]
     return AttemptIdentity.of(
         {
             **setting,
             "image": image,
-            "input": short_digest(case.input),
-            "prompt": short_digest(prompt),
+            "input": asked,
+            # Most prompts are the input as it is; a trial costs little, and so must its identity.
+            "prompt": asked if prompt == case.input else short_digest(prompt),
             "fixture": _files(case.fixture or []),
             "setup": _unless_empty(case.setup),
             "solution": _files(case.solution or []) if solution else None,

@@ -25,6 +25,7 @@ def make_record(
     result, redactor = attempt.result, attempt.redactor
     status, kind, error = _outcome(attempt)
     infrastructure = kind in INFRASTRUCTURE
+    input_hash = digest(attempt.case.input)
     findings = attempt.enclosure.findings() if attempt.enclosure is not None else {}
     transcript = result.transcript if result is not None else None
     if transcript is not None and redactor:
@@ -58,13 +59,14 @@ def make_record(
         else [event.name for event in transcript.events if event.kind == "skill"] or None,
         started_at=started_at,
         case_digest=case_digest,
-        case_input_hash=digest(attempt.case.input),
+        case_input_hash=input_hash,
         identity=identity_of(
             attempt.setting,
             attempt.case,
             prompt=attempt.prompt,
             image=image_of(findings),
             solution=attempt.client.starts_from == "solution",
+            input_hash=input_hash,
         ),
     )
 
