@@ -40,6 +40,7 @@ def test_the_model_how_to_runs_as_it_stands(tmp_path):
     need_program("mcp-server-time", "mcp-server-time")
     with model_server(script) as server:
         config = blocks("evaluate-a-model.md", "yaml")[0].replace("http://127.0.0.1:11434/v1", server.openai_url)
+        config = config.replace("trials: 3", "trials: 1")
         (tmp_path / "eval.yaml").write_text(config)
         (tmp_path / "cases.jsonl").write_text(blocks("evaluate-a-model.md", "json")[0])
         checked = run_mst("validate", "eval.yaml", cwd=tmp_path)
