@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from mst.store.uri import open_store
 from mst.testing.commandline import Said, ended, environment, run_mst, start_mst, until
 from mst.testing.ledger import broken_rules
 from mst.testing.quiz_eval import Quiz
-from mst.testing.servers import ValkeyServer, valkey
+from mst.testing.servers import S3Server, ValkeyServer, seaweedfs, valkey
 
 LEASE_TTL_S = 2.0
 GRADE_QUEUE = queue_name("grade", mst_version=__version__)
@@ -189,6 +189,7 @@ class Bed:
         assert collected.code == 0, collected.err
         [run] = (home / ".mst-results" / "quiz" / "runs").iterdir()
         self.source = RunFolder(run)
+        self.server: S3Server | None = None
         self._begun: list[subprocess.Popen[str]] = []
 
     @property
@@ -286,6 +287,22 @@ class Bed:
     def scope(self, regrade: RunFolder, dispatch: str = "d1") -> str:
         """The name of a regrade's dispatch in the broker."""
         return f"{regrade.run_id}.{dispatch}.grade"
+
+
+@contextmanager
+def s3_bed(folder: Callable[[str], Path]) -> Iterator[Bed]:
+    """A bed whose fleet shares a real S3 server, which the bed has as `server`.
+
+    Args:
+        folder: makes an empty folder, given a name for it: `tmp_path_factory.mktemp`.
+    """
+    with (
+        seaweedfs(folder("s3")) as server,
+        fleet(folder("fleet"), store_uri=server.uri("team"), store_environ=server.environ()) as running,
+    ):
+        bed = Bed(running, folder("quiz"))
+        bed.server = server
+        yield bed
 
 
 def alive(process: psutil.Process) -> bool:

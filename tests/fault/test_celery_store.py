@@ -7,22 +7,14 @@ import pytest
 from mst.testing.commandline import ended, until
 from mst.testing.equality import differences
 from mst.testing.faultproxy import fault_proxy
-from mst.testing.fleet import Bed, fleet
-from mst.testing.servers import seaweedfs
+from mst.testing.fleet import Bed, s3_bed
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory):
-    with (
-        seaweedfs(tmp_path_factory.mktemp("s3")) as server,
-        fleet(
-            tmp_path_factory.mktemp("fleet"), store_uri=server.uri("team"), store_environ=server.environ()
-        ) as running,
-    ):
-        bed = Bed(running, tmp_path_factory.mktemp("quiz"))
-        bed.server = server
+    with s3_bed(tmp_path_factory.mktemp) as bed:
         yield bed
 
 

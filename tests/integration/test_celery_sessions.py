@@ -14,8 +14,8 @@ from mst.store.layout import RunKeys
 from mst.store.uri import open_store
 from mst.testing.commandline import ended, until
 from mst.testing.equality import differences
-from mst.testing.fleet import Bed, alive, fleet
-from mst.testing.servers import SESSION_ROLE, seaweedfs
+from mst.testing.fleet import alive, s3_bed
+from mst.testing.servers import SESSION_ROLE
 
 pytestmark = pytest.mark.server
 NOBODY = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing"}
@@ -23,14 +23,7 @@ NOBODY = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing"}
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory):
-    with (
-        seaweedfs(tmp_path_factory.mktemp("s3")) as server,
-        fleet(
-            tmp_path_factory.mktemp("fleet"), store_uri=server.uri("team"), store_environ=server.environ()
-        ) as running,
-    ):
-        bed = Bed(running, tmp_path_factory.mktemp("quiz"))
-        bed.server = server
+    with s3_bed(tmp_path_factory.mktemp) as bed:
         yield bed
 
 

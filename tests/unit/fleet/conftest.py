@@ -4,11 +4,36 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mst.errors import BrokerError
 from mst.fleet.keys import FleetKey, SigningKey
+from mst.fleet.ledger_states import Outcome
 from mst.model.fleet import Envelope, ShardLimits, TrustedSigners
+
+
+class ToldLedger:
+    """What a shard's attempt tells the ledger: remembers it, and can be away."""
+
+    def __init__(self):
+        self.told, self.away = [], False
+
+    def progress(self, ref, attempt_id, *, done, started=(), finished=()):
+        if self.away:
+            raise BrokerError("away")
+        self.told.append((done, sorted(started), sorted(finished)))
+        return Outcome("yes")
+
+    @property
+    def finished(self):
+        return [token for _, _, finished in self.told for token in finished]
+
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 RUN = "20260501T120000Z-abc123.g2"
+
+
+@pytest.fixture
+def ledger():
+    return ToldLedger()
 
 
 @pytest.fixture

@@ -2,11 +2,9 @@
 
 import pytest
 
-from mst.errors import BrokerError
 from mst.fleet import delivery as module
 from mst.fleet.delivery import Delivery
 from mst.fleet.ledger_keys import unit_token
-from mst.fleet.ledger_states import Outcome
 from mst.model.fleet import ShardRef
 from mst.model.keys import TrialKey
 from mst.shards.contract import UnitDone
@@ -16,24 +14,6 @@ from mst.store.memory import MemoryStore
 RUN = "20260101T000000Z-abcdef"
 KEYS = [TrialKey(variant="a", case_id=f"c{number}", trial=0) for number in range(5)]
 TOKENS = [unit_token(key.to_dict()) for key in KEYS]
-
-
-class Ledger:
-    """Remembers what it was told."""
-
-    def __init__(self):
-        self.told, self.away = [], False
-
-    def progress(self, ref, attempt_id, *, done, started=(), finished=()):
-        if self.away:
-            raise BrokerError("away")
-        self.told.append((done, sorted(started), sorted(finished)))
-        return Outcome("yes")
-
-
-@pytest.fixture
-def ledger():
-    return Ledger()
 
 
 @pytest.fixture
