@@ -95,7 +95,9 @@ def test_families_keep_the_sum(pairs):
 @given(case_lists())
 def test_comparison_mirrors(cases):
     found, turned = compare(cases), compare(mirrored(cases))
-    assert (found.p_better, found.p_worse) == (turned.p_worse, turned.p_better)
+    # with unequal trial counts the chances are added up from the other end
+    assert math.isclose(found.p_better, turned.p_worse, rel_tol=1e-9)
+    assert math.isclose(found.p_worse, turned.p_better, rel_tol=1e-9)
     assert set(found.cases_up) == set(turned.cases_down)
     assert (found.difference is None) == (found.n_cases == 0)
     if found.difference is not None:

@@ -15,5 +15,5 @@ def test_every_move_has_a_script_with_the_whole_table():
 def test_every_script_is_used():
     names = {path.name.removesuffix(".lua") for path in (files("mst.fleet") / "lua").iterdir()}
     others = {"prelude", "write_entries", "open_dispatch", "close_dispatch", "queue_idle"}
-    others |= {"lock", "unlock", "present", "live_workers", "limit", "spend_reserve", "spend_settle"}
+    others |= {"lock", "unlock", "present", "live_workers", "limit", "spend_reserve", "spend_settle", "judge_failed"}
     assert names == set(TRANSITIONS) | others
