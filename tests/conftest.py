@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
 import pytest
+from hypothesis import settings
 
 from mst.testing.engine import base_image, docker_engine
+
+# A slow machine is no fault of an example. Where CI is set, hypothesis has a profile of its own with fixed seeds.
+settings.register_profile("patient", deadline=None, print_blob=True)
+if not os.environ.get("CI"):
+    settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,6 @@ def test_a_workers_memory_is_flat_over_many_shards_and_nothing_of_them_is_left(t
         early = max(size for count, size in sizes.items() if count <= done // 10)
         late = max(size for count, size in sizes.items() if count >= 9 * done // 10)
         mib = {"shards": done, "first tenth": early / 1024**2, "last tenth": late / 1024**2}
-        sys.stderr.write(f"{({name: round(value, 1) for name, value in mib.items()})}\n")
+        sys.stderr.write(f"{ ({name: round(value, 1) for name, value in mib.items()}) }\n")
         assert late - early <= GROWTH_MAX_BYTES, mib
         assert [child for child in process.children(recursive=True) if "mst" in " ".join(child.cmdline())] == []
