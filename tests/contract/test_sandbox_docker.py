@@ -23,7 +23,9 @@ def serve(port):
         while True:
             connection, _ = server.accept()
             with connection:
-                connection.recv(65536)
+                head = b""
+                while b"\\r\\n\\r\\n" not in head and (piece := connection.recv(65536)):
+                    head += piece
                 connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 7\\r\\n\\r\\nserved\\n")
 for port in (80, 443, 8443):
     threading.Thread(target=serve, args=(port,)).start()

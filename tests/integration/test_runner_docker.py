@@ -108,10 +108,7 @@ def test_a_run_is_collected_and_graded_in_containers(engine, project):
     assert len(records) == 6
     assert {record["status"] for record in records} == {"completed"}, records
     [run] = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("run.json")]
-    assert (run["environment"]["name"], run["environment"]["options"]["image_id"]) == (
-        "docker",
-        containers.image_id(MADE),
-    )
+    assert (run["environment"]["name"], run["environment"]["options"]["image"]) == ("docker", MADE)
 
 
 def test_trials_that_others_collected_travel_into_containers(engine, tmp_path):
