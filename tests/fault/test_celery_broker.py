@@ -223,6 +223,7 @@ def test_a_unit_that_was_altered_is_not_taken_over(bed, here):
     running = bed.start(shards=2)
     held(bed, 1)
     regrade = bed.newest()
+    bed.durable()
     path, at = until(lambda: place_of(bed, regrade, "a", "c1"), "a unit is in the store")
     data = path.read_bytes()
     path.chmod(0o644)
