@@ -181,6 +181,8 @@ def test_an_embedded_fleet_that_died_needs_the_key_again(bed, secrets):
     running = bed.begin(*arguments, "--secrets-file", secrets, env=bare)
     until(lambda: len(bed.quiz.lines("held")) == 2, "two judges are held")
     finished = set(bed.quiz.lines("answered"))
+    own = f"file:{bed.home / '.mst-results' / '.fleet'}"
+    until(lambda: finished <= bed.stored(bed.newest(), store_uri=own), "what was answered is durable")
     os.killpg(running.pid, signal.SIGKILL)
     ended(running)
     bed.quiz.let_go("hold-c3", "hold-c4")
