@@ -36,6 +36,24 @@ class Door:
     prefix: list[str] = field(default_factory=list)
     _waiting: asyncio.Task[None] | None = None
     _servers: list[asyncio.Server] = field(default_factory=list)
+    _answering: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def answering(self, serve: Serve) -> Serve:
+        """The same answers, ended when the door is closed."""
+
+        async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._answering.add(task)
+            try:
+                await serve(reader, writer)
+            except asyncio.CancelledError:
+                # By `close`, which waits for it: nobody else knows of this task.
+                writer.close()
+            finally:
+                self._answering.discard(task)
+
+        return one
 
     async def close(self) -> None:
         """Answer no more; calls in progress are cut. Safe to call twice."""
@@ -44,12 +62,19 @@ class Door:
             await asyncio.gather(self._waiting, return_exceptions=True)
         for server in self._servers:
             server.close()
+        answering = list(self._answering)
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
 
 
 async def open_here(serve: Serve) -> Door:
     """A door on this machine's own loopback, for programs that share its network."""
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=_LIMIT_BYTES)
-    return Door(port=server.sockets[0].getsockname()[1], _servers=[server])
+    door = Door(port=0)
+    server = await asyncio.start_server(door.answering(serve), "127.0.0.1", 0, limit=_LIMIT_BYTES)
+    door.port = server.sockets[0].getsockname()[1]
+    door._servers.append(server)  # noqa: SLF001 - made here
+    return door
 
 
 async def open_inside(serve: Serve, folder: Path, seen: Path, port: int, *, python: str = sys.executable) -> Door:
@@ -65,7 +90,7 @@ async def open_inside(serve: Serve, folder: Path, seen: Path, port: int, *, pyth
     listening = listen_in(folder, name)
     prefix = [python, "-I", "-S", str(CHILD), str(seen / name), str(port), "--"]
     door = Door(port=port, prefix=prefix)
-    door._waiting = asyncio.create_task(_take_over(listening, serve, door._servers))  # noqa: SLF001 - made here
+    door._waiting = asyncio.create_task(_take_over(listening, door.answering(serve), door._servers))  # noqa: SLF001 - made here
     return door
 
 
