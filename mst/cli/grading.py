@@ -34,6 +34,7 @@ from mst.shards.coordinate import refuse_too_many
 from mst.shards.detached import Detached
 from mst.shards.regrade import Graded, Hooks, attach, grade, resume
 from mst.shards.request import GradeRequest
+from mst.shards.spend import grading_spent
 
 Mode = Literal["new", "resume", "attach"]
 
@@ -135,7 +136,8 @@ def _grade(
     with Progress("graded", None, request.secrets, as_json=as_json) as progress:
 
         async def told(grading: Any) -> None:
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
+            _, usd = grading_spent(grading)
+            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors), cost_usd=usd)
 
         hooks = Hooks(
             told=told,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 10.0
 LIVE_EVERY_S = 0.1
 BAR = 24
+CENT_USD = 0.01
 STATE_WORDS = {"committed": "done", "queued": "waiting", "lost": "going out again"}
 """States of shards that have a plainer word on a terminal; `--json` keeps the states."""
 
@@ -49,6 +50,7 @@ class Progress:
         self._done = 0
         self._passed = 0
         self._problems = 0
+        self._cost_usd = 0.0
         self._shards: dict[int, str] = {}
         self._by_shard: dict[int, int] = {}
         self._last_error = ""
@@ -71,10 +73,11 @@ class Progress:
                 sys.stderr.write((self._document() if self._as_json else self._line()) + "\n")
             sys.stderr.flush()
 
-    def one_more(self, *, passed: bool | None, problem: bool = False) -> None:
+    def one_more(self, *, passed: bool | None, problem: bool = False, cost_usd: float = 0.0) -> None:
         """One more unit is done and durable."""
         with self._lock:
             self._done += 1
+            self._cost_usd += cost_usd
             self._passed += passed is True
             self._problems += problem
             self._show()
@@ -106,6 +109,11 @@ class Progress:
         with self._lock:
             if self._planned is None:
                 self._planned = units
+
+    def cost(self, usd: float) -> None:
+        """See `ShardEvents.cost`."""
+        with self._lock:
+            self._cost_usd = max(self._cost_usd, usd)
 
     def note(self, text: str) -> None:
         """See `ShardEvents.note`."""
@@ -163,6 +171,7 @@ class Progress:
                 "planned": self._planned,
                 "passed": self._passed,
                 "problems": self._problems,
+                "costUsd": round(self._cost_usd, 6),
                 "shards": dict(sorted(Counter(self._shards.values()).items())),
                 "elapsedS": round(elapsed_s, 1),
                 "perSecond": round(rate, 3),
@@ -186,6 +195,8 @@ class Progress:
             states = Counter(self._shards.values())
             said = (f"{number} {STATE_WORDS.get(state, state)}" for state, number in sorted(states.items()))
             parts.append(f"shards: {', '.join(said)}")
+        if self._cost_usd:
+            parts.append(f"{self._cost_usd:.2f} USD" if self._cost_usd >= CENT_USD else "under 0.01 USD")
         elapsed = time.monotonic() - self._started
         parts.append(f"{elapsed:.0f} s")
         if self._planned and 0 < self._done < self._planned:

@@ -37,6 +37,7 @@ from mst.shards.contract import Cancel, RunnerContext
 from mst.shards.coordinate import clear_work, plans_of
 from mst.shards.regrade import Graded, Hooks, grade_collected
 from mst.shards.request import GradeRequest
+from mst.shards.spend import grading_spent, trial_spent
 
 
 def run_eval(asked: Asked) -> int:
@@ -185,7 +186,8 @@ def _collect(
         if place.name == "local":
 
             def told(record: TrialRecord) -> None:
-                progress.one_more(passed=None, problem=record.infrastructure_error)
+                _, usd = trial_spent([record])
+                progress.one_more(passed=None, problem=record.infrastructure_error, cost_usd=usd)
 
             stopped = collect_here(replace(request, on_trial=told), cancel)
             if stopped is not None:
@@ -257,7 +259,8 @@ def _grade(
     with Progress("graded", None, place.secrets) as progress:
 
         async def told(grading: Any) -> None:
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors))
+            _, usd = grading_spent(grading)
+            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors), cost_usd=usd)
 
         try:
             with closing(

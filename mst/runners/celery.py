@@ -237,15 +237,17 @@ class CeleryRunner:
         )
         return renewer.tend
 
-    def _tending(self, sent: Sent) -> Callable[[Sequence[int]], None]:
-        """What is renewed while a dispatch is followed: credentials of the work, and those of its shards' store."""
-        renew, sessions = self._renewing(sent), self._sessions
-        if sessions is None or not sent.record.store_sessions:
-            return renew
+    def _tending(self, sent: Sent, events: ShardEvents) -> Callable[[Sequence[int]], None]:
+        """What is done now and then while a dispatch is followed: telling what it cost so far, renewing credentials."""
+        renew, spend = self._renewing(sent), FleetSpend(self._client, sent.head.run_id)
+        sessions = self._sessions if sent.record.store_sessions else None
         numbers = [plan.shard for plan in sent.record.shards]
 
         def tend(waiting: Sequence[int]) -> None:
-            sessions.tend(sent.target, sent.keys, numbers)
+            _, usd = spend.spent()
+            events.cost(usd)
+            if sessions is not None:
+                sessions.tend(sent.target, sent.keys, numbers)
             renew(waiting)
 
         return tend
@@ -298,7 +300,7 @@ class CeleryRunner:
             events=events,
             cancel=cancel,
             write_again=lambda: write_again(self._desk(), sent.record, shards, self._secrets(shards, events)),
-            tend=self._tending(sent),
+            tend=self._tending(sent, events),
             refused=self._refusals(sent, events, sent_before=sent_before).look,
         )
         janitor.start()

@@ -19,7 +19,7 @@ from mst.shards.contract import Cancel, Channel, RunnerContext, ShardEvents, Sha
 from mst.shards.faults import LocalFaults
 from mst.shards.limiter import LocalLimiter
 from mst.shards.process_channel import ProcessChannel
-from mst.shards.spend import Budget, LocalSpend
+from mst.shards.spend import Bill, Budget, LocalSpend
 from mst.shards.turns import Turns
 
 
@@ -67,6 +67,7 @@ class ProcessRunner:
             spend=self._spend,
             budget=Budget.of(plan.budget),
             faults=LocalFaults(),
+            told=Bill(events.cost).add,
         )
         with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="mst-supervisor") as pool:
             running = [

@@ -226,6 +226,7 @@ class _Keeping:
         self.tokens = events.tokens
         self.count = events.count
         self.note = events.note
+        self.cost = events.cost
         self.planned = events.planned
 
     def unit(self, done: UnitDone) -> None:

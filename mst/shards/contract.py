@@ -124,6 +124,10 @@ class ShardEvents(Protocol):
         """So many units are sent out or followed: time left is reckoned from it."""
         ...
 
+    def cost(self, usd: float) -> None:
+        """So much was spent so far, as far as units said what they cost."""
+        ...
+
     def note(self, text: str) -> None:
         """Something that a person should know, in one line."""
         ...

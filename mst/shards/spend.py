@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mst.model.base import digest
 from mst.model.score import ComparisonGrading, TrialGrading
-from mst.model.shard import UnitKey
+from mst.model.shard import UnitKey, UsageReport
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
 
@@ -92,6 +92,28 @@ class LocalSpend:
 def spend_unit(key: UnitKey) -> str:
     """What a unit's entries are named by."""
     return digest(key.to_dict())[:24]
+
+
+class Bill:
+    """Adds up what units of several shards say that they cost, and tells the sum. Thread-safe.
+
+    Args:
+        tell: called with the sum in USD whenever it grew.
+    """
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self._tell = tell
+        self._usd = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, report: UsageReport) -> None:
+        """One more unit's."""
+        if not report.cost_usd:
+            return
+        with self._lock:
+            self._usd += report.cost_usd
+            usd = self._usd
+        self._tell(usd)
 
 
 def spent(usages: Iterable[Usage | None]) -> tuple[int, float]:

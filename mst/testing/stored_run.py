@@ -29,6 +29,7 @@ class Events:
         self.units: list[UnitDone] = []
         self.states: list[ShardState] = []
         self.notes: list[str] = []
+        self.costs: list[float] = []
         self.expected: int | None = None
         self.asked: list[str] = []
         self._secrets = dict(secrets or {})
@@ -47,6 +48,10 @@ class Events:
     def planned(self, units: int) -> None:
         """See `ShardEvents.planned`."""
         self.expected = units
+
+    def cost(self, usd: float) -> None:
+        """See `ShardEvents.cost`."""
+        self.costs.append(usd)
 
     def note(self, text: str) -> None:
         """See `ShardEvents.note`."""

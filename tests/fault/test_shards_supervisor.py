@@ -292,6 +292,9 @@ class Heard:
     def planned(self, units):
         pass
 
+    def cost(self, usd):
+        pass
+
     def note(self, text):
         pass
 

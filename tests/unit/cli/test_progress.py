@@ -1,0 +1,52 @@
+"""Progress: what a line says of units, shards, cost and time."""
+
+import json
+
+from mst.cli.progress import Progress
+from mst.model.keys import TrialKey
+from mst.model.shard import UsageReport
+from mst.shards.contract import ShardState
+from mst.shards.spend import Bill
+
+
+def test_a_line_says_units_shards_and_cost(capsys):
+    with Progress("graded", 4, {}) as progress:
+        progress.one_more(passed=True, cost_usd=0.25)
+        progress.one_more(passed=None, problem=True, cost_usd=0.5)
+        progress.state(ShardState(shard=0, state="committed"))
+    line = capsys.readouterr().err
+    assert "2/4 graded · 1 passed · 1 with errors · shards: 1 done · 0.75 USD" in line
+
+
+def test_what_is_told_as_a_sum_is_not_added_again(capsys):
+    with Progress("graded", 4, {}) as progress:
+        progress.one_more(passed=True)
+        progress.cost(0.5)
+        progress.cost(0.75)
+        progress.cost(0.5)
+    assert " · 0.75 USD · " in capsys.readouterr().err
+
+
+def test_little_is_not_nothing_and_nothing_is_not_said(capsys):
+    with Progress("graded", 4, {}) as progress:
+        progress.one_more(passed=True)
+    assert "USD" not in capsys.readouterr().err
+    with Progress("graded", 4, {}) as progress:
+        progress.one_more(passed=True, cost_usd=0.0004)
+    assert "under 0.01 USD" in capsys.readouterr().err
+
+
+def test_programs_read_it_too(capsys):
+    with Progress("graded", 4, {}, as_json=True) as progress:
+        progress.one_more(passed=True, cost_usd=0.125)
+    last = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (last["costUsd"], last["done"], last["planned"]) == (0.125, 1, 4)
+
+
+def test_a_bill_adds_up_what_units_of_all_shards_say():
+    told = []
+    bill = Bill(told.append)
+    for number, usd in enumerate((0.25, None, 0.5)):
+        key = TrialKey(variant="a", case_id="c", trial=number)
+        bill.add(UsageReport(key=key, tokens=3, cost_usd=usd))
+    assert told == [0.25, 0.75]
