@@ -25,6 +25,10 @@ _BIRTHS_PER_S = 50_000
 """More processes than a machine starts in a second."""
 _MANY = 1000
 """To look at so many numbers costs more than to look at the processes that there are."""
+_LOOKS = 50
+"""At a process that is becoming another program, which takes it far less than a millisecond."""
+_FLAGS = 5
+_KERNEL_THREAD = 0x00200000
 _PROC = Path("/proc")
 
 
@@ -131,23 +135,42 @@ def marked(mark: str, among: Iterable[int] | None = None) -> list[int]:
         # os.listdir and os.open rather than Path: this runs after children, over every process of the machine.
         entries = os.listdir(_PROC)  # noqa: PTH208 - as above
         among = [int(entry) for entry in entries if entry.isdigit()]
-    return [pid for pid in among if wanted in _environ(pid)]
+    return [pid for pid in among if _carries(pid, wanted)]
 
 
-def _environ(pid: int) -> bytes:
+def _carries(pid: int, wanted: bytes) -> bool:
+    for _ in range(_LOOKS):
+        environ = _environ(pid)
+        if environ or environ is None or not _becomes_another(pid):
+            return environ is not None and wanted in environ
+        os.sched_yield()
+    return False
+
+
+def _environ(pid: int) -> bytes | None:
+    """Its environment; None when it is gone or somebody else's."""
     try:
         handle = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:
-        return b""
+        return None
     try:
         pieces = []
         while piece := os.read(handle, 1 << 18):
             pieces.append(piece)
         return b"".join(pieces)
     except OSError:
-        return b""
+        return None
     finally:
         os.close(handle)
+
+
+def _becomes_another(pid: int) -> bool:
+    """Whether a process without an environment is one that is just becoming another program, for then it has none."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return False
+    return state not in "ZX" and not int(rest[_FLAGS]) & _KERNEL_THREAD
 
 
 def _name(pid: int) -> str:

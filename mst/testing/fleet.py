@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -77,6 +77,7 @@ class Fleet:
         self.keys: KeyFiles = keygen(home / "keys", evals=["*"], queues=["*"], now=datetime.now(UTC))
         self.client: RedisClient = connect(broker.url)
         self.workers: dict[str, Worker] = {}
+        self.endings = ExitStack()
         self.store_environ = dict(store_environ)
         self._count = 0
 
@@ -128,7 +129,8 @@ class Fleet:
         return " ready." in worker.log and worker.name in Presence(self.client).workers(GRADE_QUEUE)
 
     def stop(self) -> None:
-        """End all workers and what they started."""
+        """End all workers and what they started, and commands that a test left."""
+        self.endings.close()
         self.stop_workers()
         self.client.close()
 
@@ -191,6 +193,7 @@ class Bed:
         self.source = RunFolder(run)
         self.server: S3Server | None = None
         self._begun: list[subprocess.Popen[str]] = []
+        fleet.endings.callback(self._end_commands)
 
     @property
     def home(self) -> Path:
@@ -203,11 +206,7 @@ class Bed:
         A command that an earlier test left running (it failed in the middle) is killed, and what is still in flight is
         forgotten with the workers that hold it: one failure must not become the next test's.
         """
-        left = [one for one in self._begun if one.poll() is None]
-        self._begun.clear()
-        for one in left:
-            os.killpg(one.pid, signal.SIGKILL)
-            one.communicate()
+        left = self._end_commands()
         self.fleet.revive()
         self.fleet.check()
         if left or self.fleet.is_at_work():
@@ -221,6 +220,18 @@ class Bed:
             self.fleet.dismiss(next(reversed(self.fleet.workers.values())))
         while len(self.fleet.workers) < workers:
             self.fleet.start()
+
+    def _end_commands(self) -> int:
+        """Kill what still runs of what was begun, and close what nobody read; returns how many were killed."""
+        killed = 0
+        for one in self._begun:
+            if one.poll() is None:
+                killed += 1
+                os.killpg(one.pid, signal.SIGKILL)
+            if one.stdout is not None and not one.stdout.closed:
+                one.communicate()
+        self._begun.clear()
+        return killed
 
     def arguments(self, *options: str, shards: int = 3) -> list[str | Path]:
         """What grades the run on the fleet, with short leases."""

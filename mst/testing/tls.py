@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 ADDRESS = "127.0.0.2"
 """On this machine, and none of the names that mean it: a client treats the server as one on another machine."""
 CHUNK_BYTES = 65536
+ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,12 @@ def tls_front(target_port: int, folder: Path) -> Iterator[TlsFront]:
     async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", target_port)
-            await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
+            try:
+                await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
+            finally:
+                # at once: nobody is left to wait for a polite end
+                inner_writer.transport.abort()
+                writer.transport.abort()
 
     async def begin() -> asyncio.Server:
         return await asyncio.start_server(passing, ADDRESS, 0, ssl=context)
@@ -79,6 +85,10 @@ async def _end(server: asyncio.Server) -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    await server.wait_closed()
+    # aborted connections are closed in the loop's next rounds
+    for _ in range(ROUNDS):
+        await asyncio.sleep(0)
 
 
 def _certificates(folder: Path) -> tuple[Path, ssl.SSLContext]:

@@ -138,6 +138,15 @@ def test_a_background_child_that_holds_the_pipe_is_killed_and_named(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the mark is read from /proc")
+def test_a_child_that_is_just_becoming_another_program_is_seen(tmp_path):
+    # it has no environment for a moment, in which it was taken for one of somebody else
+    for _ in range(60):
+        result = go(run(tmp_path, "sh", "-c", "setsid sleep 60 & echo $!"))
+        assert result.leftovers in (("sleep",), ("setsid",), ("sh",))
+        wait_gone([int(result.stdout)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the mark is read from /proc")
 def test_a_daemon_in_a_session_of_its_own_is_killed_too(tmp_path):
     code = (
         "import os,subprocess,sys\n"
