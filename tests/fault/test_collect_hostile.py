@@ -151,10 +151,10 @@ def test_a_workspace_that_was_deleted_is_a_diff_of_deletions(scene, tmp_path):
     assert record.artifact_files == []
 
 
-def test_a_workspace_whose_folder_itself_is_gone_is_told_as_the_environments_fault(scene):
+def test_a_workspace_whose_folder_itself_is_gone_counts_as_an_empty_one_and_that_is_told(scene):
     record = asyncio.run(scene.collect("import os; os.rmdir(os.getcwd())")).record
-    assert (record.status, record.error_kind) == ("error", "environment")
-    assert "export" in record.error
+    assert (record.status, record.error_kind, record.artifact_files) == ("completed", None, [])
+    assert "the program removed it" in record.client_diagnostics["export"]["workspace"]
 
 
 def test_deep_folders_and_folders_without_rights_are_cleaned_up(scene, tmp_path):

@@ -193,7 +193,7 @@ def test_a_limit_of_tokens_ends_it(tmp_path, name):
 def test_a_time_limit_ends_it_in_the_middle(tmp_path, name):
     slow = steps(Turn(text="One.", tools=[bash(name, "echo x >> menu.txt")]), Turn(text="Late.", stall_s=300))
     with agent_model(slow, key=KEY) as model:
-        collected = collect(tmp_path, model, name, "bwrap", limits=TrialLimits(time_s=40))
+        collected = collect(tmp_path, model, name, "bwrap", limits=TrialLimits(time_s=25))
     record = collected.record
     assert (record.status, record.limit_hit) == ("completed", "timeout"), record
     assert (collected.artifacts / "menu.txt").read_text() == "soup\nx\n"
@@ -202,7 +202,7 @@ def test_a_time_limit_ends_it_in_the_middle(tmp_path, name):
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_key_that_the_provider_rejects_is_the_agents_end_not_a_hang(tmp_path, name):
     with agent_model(idler(name), key="another-key") as model:
-        record = collect(tmp_path, model, name, limits=TrialLimits(time_s=60)).record
+        record = collect(tmp_path, model, name, limits=TrialLimits(time_s=40)).record
     assert model.refused > 0
     assert record.status == "error" or record.transcript.error or record.limit_hit, record
     assert KEY not in record.to_json().decode()

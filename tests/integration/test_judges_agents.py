@@ -165,7 +165,11 @@ def test_words_that_are_no_verdict_are_an_error_not_a_score(tmp_path, name):
     assert raised.value.kind in {"answer", "grader"}
 
 
-@pytest.mark.parametrize("name", AGENTS)
+# Claude Code asks with a wrong key again and again, for minutes
+SLOW_TO_GIVE_UP = pytest.param("claude-code", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", [SLOW_TO_GIVE_UP if name == "claude-code" else name for name in AGENTS])
 def test_a_key_that_the_provider_rejects_is_named_as_such(tmp_path, name):
     with agent_model(steps(ending(name)), key="another-key") as model, pytest.raises(GraderError) as raised:
         score(tmp_path, name, model)
