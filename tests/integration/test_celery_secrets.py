@@ -12,9 +12,10 @@ import pytest
 import zstandard
 
 from mst.fleet.connect import connect
+from mst.fleet.presence import Presence
 from mst.testing.canary import Canary, watching
 from mst.testing.commandline import ended, run_mst, until
-from mst.testing.fleet import Bed, fleet
+from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 from mst.testing.quiz_eval import SECRET, digest
 
 pytestmark = pytest.mark.server
@@ -104,6 +105,8 @@ def test_the_value_is_found_nowhere_after_kills_a_cancel_a_wipe_and_a_resume(bed
         assert told.code == 0, told.err
         bed.quiz.let_go("hold-c3", "hold-c4")
         second = ended(attached)
+        # the wipe took the note that the worker left serves the queue; it writes it again every ten seconds
+        until(lambda: Presence(bed.fleet.client).workers(GRADE_QUEUE), "the worker that is left says that it serves")
         bed.quiz.ask("leak-c5")
         third = bed.mst("grade", regrade.path, "--resume", "--runner", "celery", "--secrets-file", str(secrets))
         assert third.code in (0, 1, 3), third.err

@@ -1,6 +1,7 @@
 """Wrong set-ups of a fleet: one clear line each with what to do, the right exit code, and nothing half-written."""
 
 import shutil
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -155,12 +156,23 @@ def test_a_worker_without_what_it_needs_does_not_start(bed, mst, monkeypatch, se
     assert expected in said.err
 
 
-@pytest.mark.parametrize("settings", [{"MST_BROKER_URL": "redis://127.0.0.1:1/0"}, {"MST_STORE": None}, {}])
-def test_collecting_with_a_wrong_set_up_leaves_no_run(bed, mst, settings):
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"MST_BROKER_URL": "redis://127.0.0.1:1/0"}, "the broker does not answer"),
+        ({"MST_STORE": None}, "set MST_STORE"),
+        ({}, "no worker serves the queue"),
+    ],
+)
+def test_collecting_with_a_wrong_set_up_leaves_no_run(bed, mst, settings, expected):
     before = state(bed)
     said = mst("run", bed.quiz.config, "--runner", "celery", **settings)
     assert said.code == (4 if "MST_BROKER_URL" in settings else 2), said.err
-    assert len(said.error_lines) == 1
+    # what the run would take is said before anything is begun; the fault is one line after it
+    [forecast, fault] = said.error_lines
+    assert forecast.startswith("mst: 12 trials, ")
+    assert fault.startswith("mst: ")
+    assert expected in fault
     assert state(bed) == before
 
 
@@ -209,11 +221,21 @@ def test_a_signer_that_workers_do_not_know_ends_the_command_and_says_what_to_do(
     assert not bed.fleet.is_at_work()
 
 
+@contextmanager
+def worker_of_its_own(bed, **env):
+    """A worker with other settings than the fleet's; it's gone with the block, so that no later test is given it."""
+    worker = bed.fleet.start(env=env)
+    try:
+        yield
+    finally:
+        bed.fleet.dismiss(worker)
+
+
 def test_what_one_worker_refuses_another_takes(bed, tmp_path):
     bed.ready(1)
     other, env = signed_by(bed, tmp_path / "other")
-    bed.fleet.start(env={"MST_TRUSTED_SIGNERS_FILE": str(other.signers)})
-    said = bed.grade(shards=2, env=env)
+    with worker_of_its_own(bed, MST_TRUSTED_SIGNERS_FILE=str(other.signers)):
+        said = bed.grade(shards=2, env=env)
     assert said.code in (0, 1), said.err
     assert set(bed.quiz.calls()) == bed.quiz.keys
     assert set(bed.quiz.calls().values()) == {1}
@@ -221,8 +243,8 @@ def test_what_one_worker_refuses_another_takes(bed, tmp_path):
 
 def test_workers_of_another_store_end_the_command_and_say_so(bed, tmp_path):
     bed.ready(0)
-    bed.fleet.start(env={"MST_STORE": f"file:{tmp_path / 'elsewhere'}"})
-    said = bed.grade(shards=2)
+    with worker_of_its_own(bed, MST_STORE=f"file:{tmp_path / 'elsewhere'}"):
+        said = bed.grade(shards=2)
     assert said.code == 5, said.err
     assert "must lie under" in said.error_lines[-1]
     assert "give workers and coordinator the same MST_STORE" in said.error_lines[-1]
