@@ -25,7 +25,8 @@ from mst.fleet.queues import queue_name
 from mst.model.shard import Unit
 from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
-from mst.store.layout import RunKeys
+from mst.store.contract import Store
+from mst.store.layout import DispatchKeys, RunKeys
 from mst.store.units import StoredUnits
 from mst.store.uri import open_store
 from mst.testing.commandline import Said, ended, environment, run_mst, start_mst, until
@@ -139,6 +140,10 @@ class Fleet:
         if self.broker.process is None or self.broker.process.poll() is not None:
             self.broker.start()
 
+    def is_served(self) -> bool:
+        """Whether the broker knows of every worker: a coordinator sends nothing to a queue that nobody serves."""
+        return set(self.workers) <= set(Presence(self.client).workers(GRADE_QUEUE))
+
     def is_at_work(self) -> bool:
         """Whether a dispatch is open or a message waits."""
         waits = self.client.exists(DEFAULT_PREFIX + GRADE_QUEUE)
@@ -220,6 +225,8 @@ class Bed:
             self.fleet.dismiss(next(reversed(self.fleet.workers.values())))
         while len(self.fleet.workers) < workers:
             self.fleet.start()
+        # a test before this one may have emptied the broker: they are there again once they have said so again
+        until(self.fleet.is_served, "every worker serves its queue")
 
     def _end_commands(self) -> int:
         """Kill what still runs of what was begun, and close what nobody read; returns how many were killed."""
@@ -276,15 +283,9 @@ class Bed:
     def stored(self, regrade: RunFolder, *, dispatch: str = "d1", store_uri: str | None = None) -> set[str]:
         """The answers (`A c1`) whose graded units are in the store, as objects or in packs, of any attempt."""
         store = open_store(store_uri or self.fleet.store_uri, environ=self.fleet.store_environ)
-        keys = RunKeys("quiz", regrade.run_id).dispatch(dispatch)
-        found = set()
-        for shard in store.list_folder(keys.shards).folders:
-            for attempt in attempts_in(store, keys.shard(int(shard))):
-                stored = StoredUnits(store, keys.shard(int(shard)), attempt)
-                names = [name for name in stored.names if name.endswith(".json")]
-                grading = [Unit.from_json(data, name).trial_grading for name, data in stored.read(names)]
-                found |= {f"{one.key.variant.upper()} {one.key.case_id}" for one in grading if one is not None}
-        return found
+        units = stored_units(store, RunKeys("quiz", regrade.run_id).dispatch(dispatch))
+        grading = [unit.trial_grading for unit in units]
+        return {f"{one.key.variant.upper()} {one.key.case_id}" for one in grading if one is not None}
 
     def durable(self, regrade: RunFolder | None = None) -> set[str]:
         """Wait until every answer that the judge gave is in the store, and return them."""
@@ -298,6 +299,15 @@ class Bed:
     def scope(self, regrade: RunFolder, dispatch: str = "d1") -> str:
         """The name of a regrade's dispatch in the broker."""
         return f"{regrade.run_id}.{dispatch}.grade"
+
+
+def stored_units(store: Store, keys: DispatchKeys) -> Iterator[Unit]:
+    """The units of a dispatch that are in its store, as objects or in packs, of any attempt."""
+    for shard in store.list_folder(keys.shards).folders:
+        for attempt in attempts_in(store, keys.shard(int(shard))):
+            stored = StoredUnits(store, keys.shard(int(shard)), attempt)
+            names = [name for name in stored.names if name.endswith(".json")]
+            yield from (Unit.from_json(data, name) for name, data in stored.read(names))
 
 
 @contextmanager
