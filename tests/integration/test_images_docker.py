@@ -23,7 +23,7 @@ from mst.testing.commandline import run_mst, until
 from mst.testing.engine import IMAGE, base_image, docker
 from mst.testing.servers import free_ports, seaweedfs, stop
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MINE = 10001
 CANARY = "canary-" + secrets.token_hex(12)
@@ -71,6 +71,7 @@ def test_it_starts_fast(engine, built):
     assert seconds < 15
 
 
+@pytest.mark.long
 def test_judges_and_plugins_come_at_the_coordinators_versions(engine, built_images):
     made = built_images("judges", plugins=["mcp-server-time"])
     assert made.smoke.startswith("smoke: good")
@@ -83,6 +84,7 @@ def test_judges_and_plugins_come_at_the_coordinators_versions(engine, built_imag
     assert said == importlib.metadata.version("mcp-server-time")
 
 
+@pytest.mark.long
 def test_agents_start_in_their_image(engine, built_images):
     made = built_images("agents")
     assert made.smoke.startswith("smoke: good")
@@ -107,6 +109,7 @@ def test_agents_start_in_their_image(engine, built_images):
         sys.stderr.write(f"image agents: {program} --help in {time.monotonic() - began:.1f} s\n")
 
 
+@pytest.mark.long
 def test_the_proxy_of_sandboxes_is_small_and_nobody(engine, built_images):
     made = built_images("proxy")
     assert made.smoke.startswith("smoke: good")
