@@ -25,8 +25,8 @@ _BIRTHS_PER_S = 50_000
 """More processes than a machine starts in a second."""
 _MANY = 1000
 """To look at so many numbers costs more than to look at the processes that there are."""
-_LOOKS = 50
-"""At a process that is becoming another program, which takes it far less than a millisecond."""
+_EXEC_S = 0.5
+"""Longest look at a process that is becoming another program: microseconds, more where it waits for a processor."""
 _FLAGS = 5
 _KERNEL_THREAD = 0x00200000
 _PROC = Path("/proc")
@@ -139,12 +139,12 @@ def marked(mark: str, among: Iterable[int] | None = None) -> list[int]:
 
 
 def _carries(pid: int, wanted: bytes) -> bool:
-    for _ in range(_LOOKS):
+    deadline = time.monotonic() + _EXEC_S
+    while True:
         environ = _environ(pid)
-        if environ or environ is None or not _becomes_another(pid):
+        if environ or environ is None or not _becomes_another(pid) or time.monotonic() > deadline:
             return environ is not None and wanted in environ
         os.sched_yield()
-    return False
 
 
 def _environ(pid: int) -> bytes | None:

@@ -140,7 +140,7 @@ def test_a_background_child_that_holds_the_pipe_is_killed_and_named(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="the mark is read from /proc")
 def test_a_child_that_is_just_becoming_another_program_is_seen(tmp_path):
     # it has no environment for a moment, in which it was taken for one of somebody else
-    for _ in range(60):
+    for _ in range(20):
         result = go(run(tmp_path, "sh", "-c", "setsid sleep 60 & echo $!"))
         assert result.leftovers in (("sleep",), ("setsid",), ("sh",))
         wait_gone([int(result.stdout)])
