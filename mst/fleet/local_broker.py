@@ -16,18 +16,20 @@ from mst.fleet.embedded import find_server
 def run_local_broker(url: str, folder: Path, environment: Mapping[str, str] | None = None) -> NoReturn:
     """Become the broker that a URL names; this process is then the server's.
 
-    What it took is durable: an append-only file lies in `folder` (0700, made if missing).
+    What it took is durable: an append-only file lies in `folder` (made with 0700 if missing; one that is there keeps
+    its rights). Files are readable for this user only.
 
     Raises:
         UsageError: the URL names another machine, asks for TLS or a user, or no server program is installed.
     """
     program = find_server(environment)
     text = configuration(url, folder.absolute())
+    os.umask(0o077)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
     path = folder / "broker.conf"
-    # it holds the password
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # it holds the password, so an older file's rights are not taken over
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as sink:
         sink.write(text)
     os.execv(program, [str(program), str(path)])  # noqa: S606 - a program of ours, no shell
