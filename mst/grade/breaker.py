@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mst.errors import GradingFault
 from mst.grade.contract import Grader
@@ -14,12 +14,17 @@ TERMINAL: frozenset[GradingFault] = frozenset({"auth", "quota", "rate_limit", "t
 """Faults that say nothing about the case: the next one would meet them too."""
 
 
+async def _untold(_judge: str, _kind: GradingFault, _message: str) -> None:
+    return
+
+
 class Breaker:
     """Counts terminal faults by judge. One for each grading process; a new grading or a resume starts afresh.
 
     Args:
         stop_after: faults of one kind in a row.
-        failed: told each terminal fault: judge, kind, message. The message is as the judge said it.
+        failed: told each terminal fault: judge, kind, message. The message is as the judge said it. Returns once
+            whoever counts faults elsewhere has counted it, and has stopped the judge here if that came of it.
         answered: told each verdict's judge.
     """
 
@@ -27,7 +32,7 @@ class Breaker:
         self,
         stop_after: int = STOP_AFTER,
         *,
-        failed: Callable[[str, GradingFault, str], None] = lambda _judge, _kind, _message: None,
+        failed: Callable[[str, GradingFault, str], Awaitable[None]] = _untold,
         answered: Callable[[str], None] = lambda _judge: None,
     ) -> None:
         self._stop_after = stop_after
@@ -41,8 +46,8 @@ class Breaker:
         self._faults.pop(_key(grader), None)
         self._tell_answered(_key(grader))
 
-    def failed(self, grader: Grader, kind: GradingFault, message: str) -> None:
-        """The judge gave no verdict."""
+    async def failed(self, grader: Grader, kind: GradingFault, message: str) -> None:
+        """The judge gave no verdict. Returns when it is known whether it may be asked again."""
         key = _key(grader)
         if kind not in TERMINAL or key in self._stopped:
             return
@@ -50,7 +55,7 @@ class Breaker:
         counts[kind] += 1
         if counts[kind] >= self._stop_after:
             self._stopped[key] = why_stopped(counts[kind], kind, message)
-        self._tell_failed(key, kind, message)
+        await self._tell_failed(key, kind, message)
 
     def stop(self, judge: str, reason: str) -> None:
         """Somebody else found that the judge cannot be asked."""

@@ -199,7 +199,7 @@ class Live(GradingSource):
         else:
             score = await _guarded(self._repeat(spec, judge, subject))
             if score.error is not None and score.error_kind is not None:
-                breaker.failed(grader, score.error_kind, score.error)
+                await breaker.failed(grader, score.error_kind, score.error)
             elif not score.skipped:
                 breaker.answered(grader)
         return score if score.judge_name else score.model_copy(update={"judge_name": spec.name or spec.type})

@@ -70,7 +70,7 @@ async def _call(caller: Caller, grader: Grader, judge: PairwiseJudge, plan: Plan
         raise
     except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
         kind = kind_of(error)
-        caller.breaker.failed(grader, kind, why(error))
+        await caller.breaker.failed(grader, kind, why(error))
         made = call.model_copy(update={"error": why(error), "error_kind": None if kind == "grader" else kind})
     return made.model_copy(update={"judge_duration_ms": (time.perf_counter() - started) * 1000})
 

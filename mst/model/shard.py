@@ -231,9 +231,14 @@ class Graded(Model):
 
 
 class JudgeFailed(Model):
-    """A judge gave no verdict for a reason that says nothing about the case: every shard counts it."""
+    """A judge gave no verdict for a reason that says nothing about the case: every shard counts it.
+
+    The unit ends once it is counted (`judge-counted`): nothing more is asked of a judge that others found to be gone.
+    """
 
     type: Literal["judge-failed"] = "judge-failed"
+    fault: int
+    """The worker's own number of it; `judge-counted` names it."""
     judge: str
     kind: GradingFault
     message: str
@@ -318,6 +323,13 @@ class JudgeStopped(Model):
     reason: str
 
 
+class JudgeCounted(Model):
+    """Answer to judge-failed, after a `judge-stopped` if that came of it."""
+
+    type: Literal["judge-counted"] = "judge-counted"
+    fault: int
+
+
 class Limits(Model):
     """New limits for the worker."""
 
@@ -353,7 +365,7 @@ WorkerMessage = Annotated[
     Field(discriminator="type"),
 ]
 SupervisorMessage = Annotated[
-    Tokens | FileReady | Granted | Limits | JudgeStopped | Cancel,
+    Tokens | FileReady | Granted | Limits | JudgeStopped | JudgeCounted | Cancel,
     Field(discriminator="type"),
 ]
 worker_message: TypeAdapter[WorkerMessage] = TypeAdapter(WorkerMessage)

@@ -10,7 +10,17 @@ from contextlib import asynccontextmanager
 
 from mst.errors import GradingFault
 from mst.model.base import Model
-from mst.model.shard import Acquire, Granted, JudgeAnswered, JudgeFailed, Paused, Released, UnitKey, UsageReport
+from mst.model.shard import (
+    Acquire,
+    Granted,
+    JudgeAnswered,
+    JudgeCounted,
+    JudgeFailed,
+    Paused,
+    Released,
+    UnitKey,
+    UsageReport,
+)
 from mst.providers.limits import Limiter, Limits, Slot
 
 ANSWERED_EVERY_S = 5.0
@@ -31,6 +41,7 @@ class Asking:
         self._numbers = itertools.count(1)
         self._calls: dict[int, asyncio.Future[None]] = {}
         self._units: dict[UnitKey, asyncio.Future[bool]] = {}
+        self._faults: dict[int, asyncio.Future[None]] = {}
         self._unheld = asyncio.Event()
         self._unheld.set()
         self._is_ending = False
@@ -47,10 +58,26 @@ class Asking:
             if unit is not None and not unit.done():
                 unit.set_result(message.refused is None)
 
-    def failed(self, judge: str, kind: GradingFault, message: str) -> None:
-        """A judge ended in a way that says nothing about the case. The message holds no secret."""
+    async def failed(self, judge: str, kind: GradingFault, message: str) -> None:
+        """A judge ended in a way that says nothing about the case; waits until that is counted.
+
+        The message holds no secret.
+        """
         self._answered_at.pop(judge, None)
-        self._send(JudgeFailed(judge=judge, kind=kind, message=message))
+        number = next(self._numbers)
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._faults[number] = answer
+        self._send(JudgeFailed(fault=number, judge=judge, kind=kind, message=message))
+        try:
+            await answer
+        finally:
+            self._faults.pop(number, None)
+
+    def counted(self, message: JudgeCounted) -> None:
+        """The supervisor's answer to a fault."""
+        fault = self._faults.get(message.fault)
+        if fault is not None and not fault.done():
+            fault.set_result(None)
 
     def answered(self, judge: str) -> None:
         """A judge gave a verdict; said at once after a fault, and now and then."""

@@ -257,6 +257,8 @@ class _Session:
         stop = self._handlers.turns.judged(message) if self._handlers.turns is not None else None
         if stop is not None:
             self._process.send(_line(stop))
+        if isinstance(message, wire.JudgeFailed):
+            self._process.send(_line(wire.JudgeCounted(fault=message.fault)))
 
     def _answer(self, granted: wire.Granted) -> None:
         self._process.send(_line(granted))

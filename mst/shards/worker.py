@@ -29,6 +29,7 @@ from mst.model.shard import (
     Granted,
     Heartbeat,
     Hello,
+    JudgeCounted,
     JudgeStopped,
     Limits,
     NeedTokens,
@@ -211,8 +212,8 @@ class _Session:
             breaker=self._breaker,
         )
 
-    def _judge_failed(self, judge: str, kind: GradingFault, message: str) -> None:
-        self._asking.failed(judge, kind, self._redactor.text(message)[:FAULT_MAX])
+    async def _judge_failed(self, judge: str, kind: GradingFault, message: str) -> None:
+        await self._asking.failed(judge, kind, self._redactor.text(message)[:FAULT_MAX])
 
     async def _secrets(self, names: Sequence[str]) -> Mapping[str, str]:
         if not names:
@@ -254,6 +255,8 @@ class _Session:
                 self._asking.hold(message.hold)
             case JudgeStopped():
                 self._breaker.stop(message.judge, message.reason)
+            case JudgeCounted():
+                self._asking.counted(message)
             case _:
                 return
 

@@ -11,8 +11,12 @@ from mst.model.keys import TrialKey
 from mst.model.shard import LINE_MAX_BYTES, SHARD_FORMAT
 from mst.shards.attempts import run_attempts
 from mst.shards.contract import Cancel, ShardSpec
+from mst.shards.faults import LocalFaults
+from mst.shards.limiter import LocalLimiter
 from mst.shards.process_channel import ProcessChannel
+from mst.shards.spend import LocalSpend
 from mst.shards.supervisor import Handlers, supervise
+from mst.shards.turns import Turns
 from mst.testing.channel import write_worker
 from mst.testing.commandline import until
 
@@ -90,6 +94,22 @@ def test_a_worker_is_told_once_to_hold_and_once_to_go_on(place):
     script = "got = [json.loads(sys.stdin.readline()) for _ in range(2)]; print('[got]', got, file=sys.stderr); "
     script += "say(type='done') if [one['hold'] for one in got] == [True, False] else sys.exit(9)"
     outcome = place.supervise(PRELUDE + script, hold=lambda: next(answers, False))
+    assert outcome.ok, outcome.detail
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["stops", "alone"])
+def test_a_fault_of_a_judge_is_answered_after_what_came_of_it(place, stops):
+    class Gone(LocalFaults):
+        def failed(self, judge, kind, message):
+            return "it is gone"
+
+    turns = Turns(LocalLimiter(), {}, spend=LocalSpend(), budget=None, attempt="a", faults=Gone()) if stops else None
+    answers = [{"type": "judge-stopped", "judge": "j", "reason": "it is gone"}] if stops else []
+    answers.append({"type": "judge-counted", "fault": 7})
+    script = "say(type='judge-failed', fault=7, judge='j', kind='auth', message='no key'); "
+    script += f"got = [json.loads(sys.stdin.readline()) for _ in range({len(answers)})]; "
+    script += f"say(type='done') if got == {answers!r} else sys.exit(str(got))"
+    outcome = place.supervise(PRELUDE + script, turns=turns)
     assert outcome.ok, outcome.detail
 
 

@@ -95,8 +95,9 @@ def test_a_key_that_is_gone_is_tried_a_few_times_and_not_by_every_shard(tmp_path
                 said = run_mst(*arguments, cwd=tmp_path, env=one.coordinator)
         assert said.code == 3, said.err
         asked = server.keys[KEY]
-    # two at a time: each may have one under way when the last fault is counted
-    assert STOP_AFTER <= asked <= STOP_AFTER + 2 < 2 * CASES
+    # two shards at a time with one call each, none of which asks again before its fault is counted: when the last one
+    # that it takes is, the other shard may have a call under way
+    assert STOP_AFTER <= asked <= STOP_AFTER + 1 < 2 * CASES
     errors = [trial.grading_error for case in regrades_of(source)[-1].case_results() for trial in case.trial_results]
     assert len(errors) == 2 * CASES
     assert all(errors)

@@ -3,7 +3,7 @@
 import asyncio
 
 from mst.model.keys import TrialKey
-from mst.model.shard import Acquire, Granted
+from mst.model.shard import Acquire, Granted, JudgeCounted, JudgeFailed
 from mst.shards.asking import Asking
 
 KEY = TrialKey(variant="a", case_id="c", trial=0)
@@ -59,3 +59,21 @@ def test_a_unit_asks_for_room_in_the_budget_only_once_it_is_not_held():
         return await unit
 
     assert asyncio.run(scene()) is True
+
+
+def test_a_fault_of_a_judge_waits_until_it_is_counted():
+    async def scene():
+        sent = []
+        asking = Asking(sent.append, has_budget=False)
+        faults = [asyncio.create_task(asking.failed("j", "auth", text)) for text in ("a", "b")]
+        await passes()
+        one, two = sent
+        assert one == JudgeFailed(fault=one.fault, judge="j", kind="auth", message="a")
+        asking.counted(JudgeCounted(fault=two.fault))
+        asking.counted(JudgeCounted(fault=two.fault))
+        await passes()
+        assert [fault.done() for fault in faults] == [False, True]
+        asking.counted(JudgeCounted(fault=one.fault))
+        await asyncio.gather(*faults)
+
+    asyncio.run(scene())
