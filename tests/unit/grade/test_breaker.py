@@ -70,7 +70,7 @@ def test_a_fault_is_over_once_whoever_counts_elsewhere_has_counted_it():
     async def scene():
         told, counted = asyncio.Event(), asyncio.Event()
 
-        async def tell(_judge, _kind, _message):
+        async def tell(judge, _kind, _message):
             told.set()
             await counted.wait()
             breaker.stop(judge, "gone")
