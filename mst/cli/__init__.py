@@ -9,7 +9,7 @@ import sys
 import click
 
 from mst import __version__
-from mst.errors import InvariantError, MstError
+from mst.errors import InfrastructureError, InvariantError, MstError
 
 COMMANDS = {
     "demo": ("demo", "The main job on an example: collect, grade on Celery, report. No key needed."),
@@ -88,29 +88,39 @@ def _mistake(error: click.ClickException) -> str:
     return f"{said}; see '{context.command_path} --help'" if context is not None else said
 
 
+def _of_the_machine(error: OSError) -> str:
+    """What the machine refused, and where: no code of ours foresaw it here, so there is no better advice."""
+    where = " and ".join(str(path) for path in (error.filename, error.filename2) if path is not None)
+    what = error.strerror or str(error) or type(error).__name__
+    return f"{where}: {what}" if where else what
+
+
 def main() -> None:
     """Entry point: errors of users and machines are one line each and an exit code; only our own bugs show a trace."""
     try:
         code = cli(prog_name="mst", standalone_mode=False)
-    except click.exceptions.Exit as error:
-        code = error.exit_code
-    except click.Abort:
-        code = 130
+    except InvariantError:
+        raise
+    except click.exceptions.Exit as ended:
+        code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = 2
-    except click.ClickException as error:
-        click.echo(f"mst: {_mistake(error)}", err=True)
-        code = 2
-    except KeyboardInterrupt:
-        click.echo("mst: interrupted; what was finished is kept", err=True)
-        code = 130
-    except InvariantError:
-        raise
-    except MstError as error:
-        for line in str(error).splitlines():
+    except (click.Abort, BrokenPipeError) as ended:
+        code = 0 if isinstance(ended, BrokenPipeError) else 130
+    except (click.ClickException, KeyboardInterrupt, MstError, OSError) as error:
+        said, code = _said_of(error)
+        for line in said.splitlines():
             click.echo(f"mst: {line}", err=True)
-        code = error.exit_code
-    except BrokenPipeError:
-        code = 0
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _said_of(error: BaseException) -> tuple[str, int]:
+    """What a command that failed says, and its exit code."""
+    if isinstance(error, click.ClickException):
+        return _mistake(error), 2
+    if isinstance(error, MstError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError):
+        return _of_the_machine(error), InfrastructureError.exit_code
+    return "interrupted; what was finished is kept", 130

@@ -16,7 +16,9 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
+from mst.config.files import stored_lines
 from mst.errors import CorruptFile
+from mst.model.base import first_fault
 from mst.model.case import Case, DatasetRecord
 
 
@@ -168,15 +170,13 @@ def _atomic(path: Path) -> Iterator[BinaryIO]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    offset = 0
     try:
-        stream = path.open("rb")
-    except FileNotFoundError:
-        raise CorruptFile(f"{path}: this file is missing") from None
-    with stream:
-        offset = 0
-        for line in stream:
+        for line in stored_lines(path):
             yield offset, line
             offset += len(line)
+    except FileNotFoundError:
+        raise CorruptFile(f"{path}: this file is missing") from None
 
 
 def _case(line: bytes, path: Path, number: int) -> Case:
@@ -185,6 +185,4 @@ def _case(line: bytes, path: Path, number: int) -> Case:
     try:
         return Case.model_validate_json(line)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        raise CorruptFile(f"{path}:{number}: not a case ({where + ': ' if where else ''}{fault['msg']})") from error
+        raise CorruptFile(f"{path}:{number}: not a case ({first_fault(error)})") from error

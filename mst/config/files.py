@@ -6,15 +6,18 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
-from mst.errors import DigestMismatch, InfrastructureError, ObjectMissing
+from mst.errors import CorruptFile, DigestMismatch, InfrastructureError, ObjectMissing
 from mst.model.base import FileRef
 
 CHUNK_BYTES = 1024 * 1024
+MAX_STORED_BYTES = 1024 * 1024 * 1024
+"""More than any document of ours has: one that is larger is something else, and is not read into memory."""
 
 
 class FileSource(Protocol):
@@ -89,6 +92,43 @@ def place(files: Iterable[FileRef], source: FileSource, into: Path) -> None:
             raise DigestMismatch(f"{found}: changed since it was recorded (for {file.path}); resolve the eval again")
         if file.executable:
             target.chmod(0o755)
+
+
+def open_stored(path: Path) -> BinaryIO:
+    """Open a file that mst wrote. What stands in its place may be anything by now, and opening it must not wait.
+
+    Raises:
+        FileNotFoundError: nothing is there; what that means is the caller's to say.
+        CorruptFile: a folder, a pipe, a device, a link in circles, or nothing that may be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CorruptFile(f"{path}: cannot be read ({error.strerror})") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise CorruptFile(f"{path}: is no plain file")
+    return os.fdopen(handle, "rb")
+
+
+def read_stored(path: Path) -> bytes:
+    """The bytes of a document that mst wrote. Raises as `open_stored` does; CorruptFile also beyond all bounds."""
+    with open_stored(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > MAX_STORED_BYTES:
+            raise CorruptFile(f"{path}: {size} bytes are more than mst ever writes there")
+        return stream.read()
+
+
+def stored_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that mst wrote, each with its end; bounded as `read_stored` is, line by line."""
+    with open_stored(path) as stream:
+        while line := stream.readline(MAX_STORED_BYTES + 1):
+            if len(line) > MAX_STORED_BYTES:
+                raise CorruptFile(f"{path}: one of its lines is longer than mst ever writes there")
+            yield line
 
 
 _HALF = re.compile(r"\..+\.\d+\.\d+\.tmp")

@@ -70,14 +70,14 @@ class Document(Model):
         try:
             head = Head.model_validate_json(data)
         except ValidationError as error:
-            raise CorruptFile(f"{place}: not a readable JSON document ({_first(error)})") from error
+            raise CorruptFile(f"{place}: not a readable JSON document ({first_fault(error)})") from error
         check_format(head.format, cls.FORMAT, place)
         if head.kind != cls.KIND:
             raise CorruptFile(f"{place}: a {cls.KIND} was expected here, this is a {head.kind}")
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
-            raise CorruptFile(f"{place}: {_first(error)}") from error
+            raise CorruptFile(f"{place}: {first_fault(error)}") from error
 
 
 class Head(Model):
@@ -176,7 +176,8 @@ def digest(value: Any) -> str:
     return digest_bytes(canonical(value.to_dict() if isinstance(value, Model) else value))
 
 
-def _first(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
+    """The first thing that is wrong, on one line, without what was given: that may be long, or a secret."""
     fault = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     return f"{where}: {fault['msg']}" if where else fault["msg"]

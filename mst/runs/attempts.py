@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mst.collect.retrying import link
-from mst.config.files import write_atomic
+from mst.config.files import read_stored, write_atomic
 from mst.model.base import digest_bytes
 from mst.model.keys import TrialKey, segment
 from mst.model.trial import TrialRecord
@@ -45,7 +45,7 @@ def kept_attempts(folder: RunFolder, key: TrialKey) -> list[TrialRecord]:
     home = attempts_folder(folder, key)
     if not home.is_dir():
         return []
-    found = [TrialRecord.from_json(path.read_bytes(), str(path)) for path in home.glob("*/trial.json")]
+    found = [TrialRecord.from_json(read_stored(path), str(path)) for path in home.glob("*/trial.json")]
     return sorted(found, key=lambda record: (record.attempt or 1, record.started_at or "", record.attempt_id or ""))
 
 

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mst.config.files import write_atomic
+from pydantic import ValidationError
+
+from mst.config.files import read_stored, write_atomic
 from mst.errors import CorruptFile, UsageError
 from mst.model.author import AUTHOR_LINE, GivenBy, SettledDispatches
+from mst.model.base import first_fault
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.shard import Unit
 from mst.runs.folder import RunFolder
@@ -164,14 +167,14 @@ def _path(folder: RunFolder) -> Path:
 def _read(folder: RunFolder) -> Iterator[GivenBy | SettledDispatches]:
     path = _path(folder)
     try:
-        data = path.read_bytes()
+        data = read_stored(path)
     except FileNotFoundError:
         return
     for number, text in enumerate(data.splitlines(), 1):
         try:
             yield AUTHOR_LINE.validate_json(text)
-        except ValueError as error:
-            raise CorruptFile(f"{path}:{number}: {error}") from error
+        except ValidationError as error:
+            raise CorruptFile(f"{path}:{number}: {first_fault(error)}") from error
 
 
 def _write(folder: RunFolder, lines: Iterable[GivenBy | SettledDispatches]) -> None:

@@ -24,16 +24,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic_core import from_json
+from pydantic import ValidationError
 
 from mst.config.cases import CaseFile
-from mst.config.files import FolderFiles, remove_halves, write_atomic
+from mst.config.files import FolderFiles, read_stored, remove_halves, stored_lines, write_atomic
 from mst.errors import CorruptFile, InfrastructureError, ObjectMissing, UsageError
 from mst.judges.contract import Subject
-from mst.model.base import FileRef
+from mst.model.base import FileRef, Head, check_format, first_fault
 from mst.model.case import Case
 from mst.model.keys import ComparisonKey, TrialKey, segment, short_id
-from mst.model.results import CaseResult
+from mst.model.results import CaseResult, ResultsRecord
 from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord, ScoreRecord
 from mst.model.summary import SummaryRecord
@@ -163,7 +163,7 @@ class RunFolder:
         """
         path = self.path / "run.json"
         try:
-            data = path.read_bytes()
+            data = read_stored(path)
         except FileNotFoundError:
             raise UsageError(f"{self.path}: no run.json here, so this is not a run folder") from None
         return RunRecord.from_json(data, str(path))
@@ -175,13 +175,15 @@ class RunFolder:
             UsageError: the run was not assembled yet.
         """
         path = self.path / "summary.json"
-        if not path.is_file():
+        try:
+            data = read_stored(path)
+        except FileNotFoundError:
             run_id = self.run().run_id
             raise UsageError(
                 f"{run_id}: nothing is graded yet; grade it with 'mst grade {short_id(run_id)}', or finish collecting "
                 f"first with 'mst run CONFIG --resume {short_id(run_id)}'"
-            )
-        return SummaryRecord.from_json(path.read_bytes(), str(path))
+            ) from None
+        return SummaryRecord.from_json(data, str(path))
 
     def cases(self) -> CaseFile:
         """The cases as this run resolved them."""
@@ -196,17 +198,21 @@ class RunFolder:
         for place, line in self.result_lines():
             try:
                 yield CaseResult.model_validate_json(line)
-            except ValueError as error:
-                raise CorruptFile(f"{place}: {error}") from error
+            except ValidationError as error:
+                raise CorruptFile(f"{place}: {first_fault(error)}; {_GRADE_AGAIN}") from error
 
     def result_lines(self) -> Iterator[tuple[str, bytes]]:
-        """The same as JSON, each with its place for errors."""
+        """The same as JSON, each with its place for errors.
+
+        Raises:
+            CorruptFile: it is missing, cannot be read or was cut off.
+            FormatError: it is of another major version.
+        """
         path = self.path / "results.json"
-        with path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                text = line.strip().rstrip(b",")
-                if number > 1 and text not in (b"]}", b""):
-                    yield f"{path}:{number}", text
+        try:
+            yield from _results(path)
+        except FileNotFoundError:
+            raise CorruptFile(f"{path}: this file is missing; {_GRADE_AGAIN}") from None
 
     def trial_bytes(self, key: TrialKey) -> bytes | None:
         """A trial record's bytes, or None when the trial has not been collected."""
@@ -240,7 +246,7 @@ class RunFolder:
         """One grader's score on a trial, or None."""
         path = self.score_path(grader, key)
         try:
-            return ScoreRecord.from_json(path.read_bytes(), str(path))
+            return ScoreRecord.from_json(read_stored(path), str(path))
         except FileNotFoundError:
             return None
 
@@ -248,7 +254,7 @@ class RunFolder:
         """One pairwise judge's preference on a case, or None."""
         path = self.preference_path(judge, key)
         try:
-            return PreferenceRecord.from_json(path.read_bytes(), str(path))
+            return PreferenceRecord.from_json(read_stored(path), str(path))
         except FileNotFoundError:
             return None
 
@@ -265,7 +271,7 @@ class RunFolder:
     def preferences(self) -> Iterator[PreferenceRecord]:
         """All preferences of the run, by judge, candidate and case name."""
         for path in sorted((self.path / "scores").glob("pairwise.*/*/*.json")):
-            yield PreferenceRecord.from_json(path.read_bytes(), str(path))
+            yield PreferenceRecord.from_json(read_stored(path), str(path))
 
     def has_trials(self) -> bool:
         """Whether anything was collected."""
@@ -300,21 +306,33 @@ class TrialArtifacts:
         raise ObjectMissing(f"{self._folder}: an artifact with digest {sha256} is missing")
 
 
-def read_json(path: Path) -> object:
-    """A JSON file as plain types.
+_GRADE_AGAIN = "'mst grade RUN' makes another from the same trials"
 
-    Raises:
-        CorruptFile: it is not JSON.
-    """
+
+def _results(path: Path) -> Iterator[tuple[str, bytes]]:
+    """See `ResultsWriter`: a head, a line for each case and variant, an end. Without its end there may be fewer."""
+    line = b""
+    for number, line in enumerate(stored_lines(path), 1):
+        text = line.strip()
+        if number == 1:
+            _check_head(text, str(path))
+        elif text not in (b"]}", b""):
+            yield f"{path}:{number}", text.rstrip(b",")
+    if line.strip() != b"]}":
+        raise CorruptFile(f"{path}: cut off; {_GRADE_AGAIN}")
+
+
+def _check_head(line: bytes, place: str) -> None:
     try:
-        return from_json(path.read_bytes())
-    except ValueError as error:
-        raise CorruptFile(f"{path}: not readable as JSON ({error})") from error
+        head = Head.model_validate_json(line + b"]}")
+    except ValidationError:
+        raise CorruptFile(f"{place}: these are no results; {_GRADE_AGAIN}") from None
+    check_format(head.format, ResultsRecord.FORMAT, place)
 
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_stored(path)
     except FileNotFoundError:
         return None
 

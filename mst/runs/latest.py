@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from mst.config.files import write_atomic
+from mst.config.files import read_stored, write_atomic
 from mst.errors import CorruptFile
 from mst.model.keys import source_stem
 from mst.model.run import LatestRecord, RunRecord
@@ -52,7 +52,7 @@ def read_latest(path: Path) -> LatestRecord | None:
         CorruptFile, FormatError: it cannot be read.
     """
     try:
-        return LatestRecord.from_json(path.read_bytes(), str(path))
+        return LatestRecord.from_json(read_stored(path), str(path))
     except FileNotFoundError:
         return None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from mst.config.files import read_stored
 from mst.errors import InfrastructureError, UsageError
 from mst.model.keys import RUN_ID, regrade_number, segment, short_id, source_stem
 from mst.model.run import LatestRecord
@@ -93,7 +94,7 @@ def latest_run(root: Path) -> RunFolder:
         UsageError: there is none.
     """
     records = [
-        (LatestRecord.from_json(path.read_bytes(), str(path)), path) for path in sorted(root.glob("*/latest.json"))
+        (LatestRecord.from_json(read_stored(path), str(path)), path) for path in sorted(root.glob("*/latest.json"))
     ]
     if not records:
         newest = max((folder.run_id for folder in all_runs(root)), default=None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from mst.errors import CorruptFile, FormatError
-from mst.model.base import Model
+from mst.model.base import Model, first_fault
 from mst.model.keys import source_stem
 from mst.model.run import RunRecord
 from mst.model.summary import PreviousRun, SummaryRecord
@@ -75,7 +75,7 @@ def _case_changes(earlier: RunFolder, folder: RunFolder) -> dict[str, dict[str, 
     """By variant that both have: cases that regressed, improved, were added or removed, in the order of the results."""
     try:
         before, now = _passes(earlier), _passes(folder)
-    except (CorruptFile, OSError):
+    except (CorruptFile, FormatError):
         return {}
     return {name: _changes(before[name], now[name]) for name in now if name in before}
 
@@ -100,8 +100,8 @@ def _read(folder: RunFolder) -> Iterator[_CasePassed]:
     for place, line in folder.result_lines():
         try:
             yield _CasePassed.model_validate_json(line)
-        except ValueError as error:
-            raise CorruptFile(f"{place}: {error}") from error
+        except ValidationError as error:
+            raise CorruptFile(f"{place}: {first_fault(error)}") from error
 
 
 def _minus(value: float | None, other: float | None) -> float | None:

@@ -15,7 +15,7 @@ from typing import Protocol, Self
 
 from mst import __version__
 from mst.config.cases import CaseFile
-from mst.config.files import FileSource, FolderFiles, hash_file
+from mst.config.files import FileSource, FolderFiles, hash_file, read_stored
 from mst.errors import CorruptFile, DigestMismatch, RefusedError
 from mst.judges.contract import Subject
 from mst.model.base import FileRef, digest_bytes
@@ -282,7 +282,7 @@ class Bundle:
         self.folder = folder
         path = folder / RECORD
         try:
-            data = path.read_bytes()
+            data = read_stored(path)
         except FileNotFoundError:
             raise CorruptFile(f"{path}: missing, so this is not a bundle") from None
         self.record = BundleRecord.from_json(data, str(path))
@@ -303,7 +303,7 @@ class Bundle:
     def trial_bytes(self, key: TrialKey) -> bytes | None:
         """A trial record's bytes, or None when it was not collected."""
         try:
-            return (self.folder / trial_path(key)).read_bytes()
+            return read_stored(self.folder / trial_path(key))
         except FileNotFoundError:
             return None
 
@@ -326,7 +326,7 @@ class Bundle:
         if not path.is_file():
             return {}
         found: dict[UnitKey, TrialGrading | ComparisonGrading] = {}
-        for line in path.read_bytes().splitlines():
+        for line in read_stored(path).splitlines():
             grading = (
                 TrialGrading.model_validate_json(line)
                 if b'"trialDigest":' in line

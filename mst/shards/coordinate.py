@@ -6,6 +6,7 @@ regrade as recorded verdicts; what did not come back is named with its shard.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 from mst.config.cases import CaseFile
-from mst.config.files import write_atomic
-from mst.errors import RunnerError, UsageError
+from mst.config.files import read_stored, write_atomic
+from mst.errors import CorruptFile, RunnerError, UsageError
 from mst.grade.names import pairwise_for
 from mst.grade.recorded import Recorded
 from mst.model.case import Case, EvalPlan
@@ -159,7 +160,7 @@ def load_plan(folder: Path) -> Plan | None:
     path = folder / PLAN
     if not path.is_file():
         return None
-    record = DispatchPlan.from_json(path.read_bytes(), str(path))
+    record = DispatchPlan.from_json(read_stored(path), str(path))
     specs = [
         ShardSpec(
             work=record.work,
@@ -191,17 +192,29 @@ def run_plan(plan: Plan, work: Path, runner: Runner, events: ShardEvents, cancel
 
 def plans_of(folder: Path, work: Work) -> list[Plan]:
     """All dispatches of one kind of work that a run's work folder knows of, by number."""
-    folders = sorted(folder.glob("d*"), key=lambda path: int(path.name[1:]))
-    return [plan for plan in map(load_plan, folders) if plan is not None and plan.work == work]
+    folders = sorted((number, path) for path in folder.glob("d*") if (number := _number(path.name)) is not None)
+    plans = (load_plan(path) for _number, path in folders)
+    return [plan for plan in plans if plan is not None and plan.work == work]
 
 
 def next_dispatch(work: Path, recorded: Sequence[str]) -> str:
     """The number after every dispatch that the run's folder or record knows: in a store no number serves twice."""
     known = [path.name for path in work.glob("d*")] + list(recorded)
     counter = _counter(work)
-    if counter.is_file():
-        known.append(counter.read_text().strip())
-    return f"d{1 + max((int(name[1:]) for name in known), default=0)}"
+    try:
+        last = read_stored(counter).decode(errors="replace").strip()
+    except FileNotFoundError:
+        pass
+    else:
+        if _number(last) is None:
+            raise CorruptFile(f"{counter}: names no dispatch; write the last one's name there, such as d4")
+        known.append(last)
+    return f"d{1 + max(filter(None, map(_number, known)), default=0)}"
+
+
+def _number(dispatch: str) -> int | None:
+    """Of a dispatch by its name, or None when this is no name of one."""
+    return int(dispatch[1:]) if re.fullmatch(r"d[0-9]{1,9}", dispatch) else None
 
 
 def _counter(work: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mst.config.files import write_atomic
+from mst.config.files import read_stored, write_atomic
 from mst.errors import CorruptFile, FormatError
 from mst.model.base import canonical, digest_bytes
 from mst.model.keys import RunId
@@ -55,7 +55,7 @@ class UnitWriter:
 def read_unit(path: Path, key: UnitKey, digest: str) -> Unit | None:
     """A unit file, if it is there and may be adopted: intact, of this key and of this bundle."""
     try:
-        unit = Unit.from_json(path.read_bytes(), str(path))
+        unit = Unit.from_json(read_stored(path), str(path))
     except (FileNotFoundError, CorruptFile, FormatError):
         return None
     return unit if unit.bundle_digest == digest and unit.is_intact() and unit.key == key else None

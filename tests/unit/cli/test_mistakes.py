@@ -41,3 +41,25 @@ def test_shards_are_told_of_in_plain_words(capsys):
     said = capsys.readouterr().err.splitlines()
     assert "mst: shard 2 lost, and goes out again: its worker is being stopped" in said
     assert "shards: 1 done, 1 going out again, 1 waiting" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("refused", "says"),
+    [
+        (OSError(28, "No space left on device", "/x/report"), "mst: /x/report: No space left on device"),
+        (
+            OSError(18, "Invalid cross-device link", "/x/a", None, "/y/b"),
+            "mst: /x/a and /y/b: Invalid cross-device link",
+        ),
+        (OSError(24, "Too many open files"), "mst: Too many open files"),
+        (TimeoutError(), "mst: TimeoutError"),
+    ],
+)
+def test_what_the_machine_refuses_is_one_line_with_the_place(capsys, monkeypatch, refused, says):
+    def refuse(*_arguments, **_options):
+        raise refused
+
+    monkeypatch.setattr("mst.cli.ls.local_runs", refuse, raising=False)
+    monkeypatch.setattr("mst.runs.listed.local_runs", refuse)
+    said = call_mst(capsys, "ls")
+    assert (said.code, said.out, said.error_lines) == (4, "", [says])

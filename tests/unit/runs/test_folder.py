@@ -9,13 +9,14 @@ import threading
 
 import pytest
 
+from mst.config import files
 from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing, UsageError
 from mst.model.keys import TrialKey
 from mst.runs import folder
 from mst.runs.folder import RunFolder
 from mst.runs.intact import refuse_altered
 from mst.runs.results import ResultsWriter
-from mst.testing.stored_run import grade_here
+from mst.testing.stored_run import collect_run, grade_here, write_echo_eval
 
 KEY = TrialKey(variant="polite", case_id="case-0", trial=0)
 
@@ -206,3 +207,80 @@ def test_asking_who_writes_a_run_changes_nothing_and_bars_no_writer(run, monkeyp
     with run.locked():
         assert run.is_locked()
     asking.join()
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def without_its_end(path):
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_device(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def a_circle(path):
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def beyond_all_bounds(path):
+    os.truncate(path, files.MAX_STORED_BYTES + 1)
+
+
+READERS = {
+    "run.json": lambda graded: graded.run(),
+    "summary.json": lambda graded: graded.summary(),
+    "results.json": lambda graded: list(graded.case_results()),
+    "inputs/cases.jsonl": lambda graded: graded.cases(),
+    "transcripts/polite/case-0/0.json": lambda graded: graded.trial(KEY),
+    "scores/contains_text/polite/case-0/0.json": lambda graded: graded.score("contains_text", KEY),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run with its regrade: the folder that holds both, and the regrade's path."""
+    home = tmp_path_factory.mktemp("made")
+    run = collect_run(write_echo_eval(home / "eval"), home / "results")
+    return run.path.parent, grade_here(run, home / "scratch").folder.path
+
+
+@pytest.fixture
+def graded(made, tmp_path):
+    """A copy of the regrade, with its run beside it."""
+    runs, path = made
+    shutil.copytree(runs, tmp_path / "runs")
+    return RunFolder(tmp_path / "runs" / path.name)
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("damage", [cut, a_folder, a_pipe, a_device, a_circle, beyond_all_bounds])
+def test_whatever_stands_where_a_document_was_is_said_at_once(graded, name, damage, monkeypatch):
+    monkeypatch.setattr(files, "MAX_STORED_BYTES", 1_000_000)
+    place = (graded.source if name.startswith("transcripts") else graded).path / name
+    damage(place)
+    with pytest.raises(CorruptFile) as said:
+        READERS[name](graded)
+    assert str(place) in str(said.value)
+    assert len(str(said.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("damage", [without_its_end, lambda path: path.unlink(), lambda path: path.write_text("{}")])
+def test_results_that_are_not_whole_are_no_shorter_results(graded, damage):
+    damage(graded.path / "results.json")
+    with pytest.raises(CorruptFile, match=r"results.json: .*mst grade"):
+        list(graded.case_results())
