@@ -27,7 +27,8 @@ _MANY = 1000
 """To look at so many numbers costs more than to look at the processes that there are."""
 _EXEC_S = 0.5
 """Longest look at a process that is becoming another program: microseconds, more where it waits for a processor."""
-_FLAGS = 5
+_FLAGS, _ENV_END = 5, 47
+"""Places in what follows the name and the state in `/proc/<pid>/stat`, see proc(5)."""
 _KERNEL_THREAD = 0x00200000
 _PROC = Path("/proc")
 
@@ -165,12 +166,15 @@ def _environ(pid: int) -> bytes | None:
 
 
 def _becomes_another(pid: int) -> bool:
-    """Whether a process without an environment is one that is just becoming another program, for then it has none."""
+    """Whether a process without an environment is just becoming another program, for then it has none yet.
+
+    One that was started with an empty environment has a place for it.
+    """
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):
         return False
-    return state not in "ZX" and not int(rest[_FLAGS]) & _KERNEL_THREAD
+    return state not in "ZX" and not int(rest[_FLAGS]) & _KERNEL_THREAD and int(rest[_ENV_END]) == 0
 
 
 def _name(pid: int) -> str:

@@ -42,6 +42,19 @@ def test_it_is_swept_with_and_without_the_moment_of_its_birth(child):
     assert started.wait(20) == -9
 
 
+def test_a_program_that_was_started_with_no_environment_is_not_waited_for(monkeypatch):
+    looked = []
+    environ = group._environ
+    monkeypatch.setattr(group, "_environ", lambda pid: looked.append(pid) or environ(pid))
+    bare = subprocess.Popen(["sleep", "60"], env={}, start_new_session=True)
+    try:
+        assert marked("a-mark", [bare.pid]) == []
+        assert looked == [bare.pid]
+    finally:
+        bare.kill()
+        bare.wait()
+
+
 def test_numbers_that_went_round_are_told(monkeypatch, child):
     started, _birth = child
     monkeypatch.setattr(group, "_last_pid", lambda: 5)
