@@ -22,9 +22,10 @@ ifneq ($(shell cat $(VENV)/.place 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/.place
 endif
 
-# A file stays on one test process, so that its servers start once.
-PYTEST = $(BIN)/python -m pytest --dist loadfile
-PARALLEL ?= 2
+# A file stays on one test process, so that its servers start once; tests/conftest.py says in which order files are taken.
+# Tests of servers wait more than they compute: four processes keep two processors busy.
+PYTEST = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+PARALLEL ?= 4
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --quiet --upgrade
 OURS = pyproject.toml --all-extras --group build

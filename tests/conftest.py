@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,20 @@ from mst.testing.engine import base_image, docker_engine
 settings.register_profile("patient", deadline=None, print_blob=True)
 if not os.environ.get("CI"):
     settings.load_profile("patient")
+
+
+LONGEST_FIRST = ("fault", "integration", "e2e", "contract", "property")
+
+
+def pytest_collection_modifyitems(items):
+    """Files whose tests take long are begun first: one begun last would run on alone, with the other processes idle."""
+    tests = Path(__file__).parent
+
+    def place(item):
+        folder = item.path.relative_to(tests).parts[0]
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
