@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 import time
@@ -24,6 +25,9 @@ PLAIN_EVERY_S = 10.0
 LIVE_EVERY_S = 0.1
 BAR = 24
 CENT_USD = 0.01
+FORECAST_AFTER_S = 5.0
+FORECAST_SHARE = 20
+"""The time left is told after so many seconds, or one in so many units: the first ones wait for programs to start."""
 STATE_WORDS = {"committed": "done", "queued": "waiting", "lost": "going out again"}
 """States of shards that have a plainer word on a terminal; `--json` keeps the states."""
 
@@ -67,10 +71,11 @@ class Progress:
     ) -> None:
         self._served.close()
         with self._lock:
-            if self._live and self._done:
+            if self._live:
                 sys.stderr.write("\r\x1b[K")
             if self._done:
-                sys.stderr.write((self._document() if self._as_json else self._line()) + "\n")
+                last = self._document() if self._as_json else self._fitted() if self._live else self._line()
+                sys.stderr.write(last + "\n")
             sys.stderr.flush()
 
     def one_more(self, *, passed: bool | None, problem: bool = False, cost_usd: float = 0.0) -> None:
@@ -155,7 +160,7 @@ class Progress:
             return
         self._printed = now
         plain = self._document() if self._as_json else self._line()
-        sys.stderr.write(f"\r\x1b[K{self._line()}" if self._live else plain + "\n")
+        sys.stderr.write(f"\r\x1b[K{self._fitted()}" if self._live else plain + "\n")
         sys.stderr.flush()
 
     def _document(self) -> str:
@@ -180,11 +185,19 @@ class Progress:
             }
         )
 
-    def _line(self) -> str:
+    def _fitted(self) -> str:
+        """The line on one row of the terminal: a row that breaks cannot be written over."""
+        width = shutil.get_terminal_size().columns - 1
+        for bar in (BAR, BAR // 2, 0):
+            if len(line := self._line(bar)) <= width:
+                return line
+        return line if len(line) <= width else line[: max(0, width - 1)] + "…"
+
+    def _line(self, bar: int = 0) -> str:
         parts = []
-        if self._live and self._planned:
-            filled = min(BAR, BAR * self._done // self._planned)
-            parts.append("[" + "#" * filled + "." * (BAR - filled) + "]")
+        if bar and self._planned:
+            filled = min(bar, bar * self._done // self._planned)
+            parts.append("[" + "#" * filled + "." * (bar - filled) + "]")
         of = f"/{self._planned}" if self._planned else ""
         parts.append(f"{self._done}{of} {self._what}")
         if self._passed:
@@ -198,7 +211,20 @@ class Progress:
         if self._cost_usd:
             parts.append(f"{self._cost_usd:.2f} USD" if self._cost_usd >= CENT_USD else "under 0.01 USD")
         elapsed = time.monotonic() - self._started
-        parts.append(f"{elapsed:.0f} s")
-        if self._planned and 0 < self._done < self._planned:
-            parts.append(f"about {elapsed / self._done * (self._planned - self._done):.0f} s left")
+        parts.append(_span(elapsed))
+        if self._planned and 0 < self._done < self._planned and self._tells(elapsed):
+            parts.append(f"about {_span(elapsed / self._done * (self._planned - self._done))} left")
         return " · ".join(parts)
+
+    def _tells(self, elapsed: float) -> bool:
+        """Whether enough is done to tell from it what the rest will take."""
+        assert self._planned is not None
+        return self._done * FORECAST_SHARE >= self._planned or (self._done > 1 and elapsed >= FORECAST_AFTER_S)
+
+
+def _span(seconds: float) -> str:
+    """A time that a person can read at a glance."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h {whole % 3600 // 60} min"

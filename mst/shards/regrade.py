@@ -13,8 +13,9 @@ from mst.errors import MstError, UsageError
 from mst.grade.contract import GradingSource
 from mst.grade.live import Live
 from mst.grade.names import pairwise_for
+from mst.model.case import Case
 from mst.model.run import Grading, GradingRunner, RunRecord
-from mst.model.shard import Unit
+from mst.model.shard import Unit, UnitKey
 from mst.model.summary import SummaryRecord
 from mst.process.redact import Redactor
 from mst.process.scratch import scratch_folder
@@ -34,6 +35,7 @@ from mst.shards.coordinate import (
     machines,
     next_dispatch,
     plan_grading,
+    planned_units,
     plans_of,
     recorded_source,
     refuse_terminal,
@@ -221,6 +223,7 @@ def _grade(
     earlier: EarlierGradings | None,
 ) -> Graded:
     if request.runner_name == "local":
+        events.planned(sum(len(_units(request, case)) for case in request.inputs.cases))
         return _grade_here(request, folder, run, cancel, hooks, earlier)
     plan, run = _send(request, folder, run, earlier)
     outcomes = run_plan(plan, folder.work, runner, events, cancel) if plan.specs else []
@@ -229,6 +232,10 @@ def _grade(
     if earlier is not None:
         source = Settled(source, earlier)
     return _assemble(request, folder, run, source, cancel, hooks, outcomes)
+
+
+def _units(request: GradeRequest, case: Case) -> Sequence[UnitKey]:
+    return planned_units(request.plan, case, request.variants, request.source)
 
 
 def _send(

@@ -329,3 +329,8 @@ def test_fail_fast_starts_no_more_after_the_first_fault(bench, runner):
     made = trials(RunFolder(path)).total()
     assert 1 <= made < 60
     assert RunFolder(path).run().phases.collect == "partial"
+
+
+def test_grading_here_says_how_much_there_is_to_grade(bench):
+    said = bench.call()
+    assert "6/6 graded" in said.err, said.err

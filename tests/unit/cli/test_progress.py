@@ -1,7 +1,12 @@
 """Progress: what a line says of units, shards, cost and time."""
 
 import json
+import os
+import shutil
 
+import pytest
+
+from mst.cli import progress as cli
 from mst.cli.progress import Progress
 from mst.model.keys import TrialKey
 from mst.model.shard import UsageReport
@@ -50,3 +55,43 @@ def test_a_bill_adds_up_what_units_of_all_shards_say():
         key = TrialKey(variant="a", case_id="c", trial=number)
         bill.add(UsageReport(key=key, tokens=3, cost_usd=usd))
     assert told == [0.25, 0.75]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal of a width, on which each change is shown at once."""
+
+    def of(columns: int) -> None:
+        monkeypatch.setattr(cli, "is_fancy", lambda: True)
+        monkeypatch.setattr(cli, "LIVE_EVERY_S", 0.0)
+        monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+
+    return of
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_a_live_line_is_never_wider_than_the_terminal(terminal, capsys, columns):
+    terminal(columns)
+    with Progress("graded", 1680, {}) as progress:
+        for shard, state in enumerate(("running", "committed", "queued", "lost", "failed")):
+            progress.state(ShardState(shard=shard, state=state))
+        for _ in range(200):
+            progress.one_more(passed=True, problem=True, cost_usd=0.5)
+    lines = [piece for row in capsys.readouterr().err.split("\n") for piece in row.split("\r\x1b[K")]
+    assert max(len(line) for line in lines) < columns
+    assert lines[-2].startswith("200/1680 graded"[: columns - 2])
+
+
+def test_what_is_left_is_not_told_from_the_first_of_many(terminal, capsys):
+    terminal(200)
+    with Progress("graded", 168, {}) as progress:
+        progress.one_more(passed=True)
+        assert "left" not in capsys.readouterr().err
+        for _ in range(20):
+            progress.one_more(passed=True)
+    assert "left" in capsys.readouterr().err
+
+
+def test_long_times_are_told_in_minutes_and_hours():
+    assert [cli._span(seconds) for seconds in (9.6, 119, 125, 7199, 10_900)] == [
+        "10 s", "119 s", "2 min", "119 min", "3 h 1 min"]  # fmt: skip
