@@ -9,6 +9,7 @@ import sys
 import click
 
 from mst import __version__
+from mst.cli.streams import settle_streams
 from mst.errors import InfrastructureError, InvariantError, MstError
 
 COMMANDS = {
@@ -97,6 +98,7 @@ def _of_the_machine(error: OSError) -> str:
 
 def main() -> None:
     """Entry point: errors of users and machines are one line each and an exit code; only our own bugs show a trace."""
+    settle_streams()
     try:
         code = cli(prog_name="mst", standalone_mode=False)
     except InvariantError:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from mst.config.files import stored_lines
+from mst.config.files import discard, stored_lines
 from mst.errors import CorruptFile
 from mst.model.base import first_fault
 from mst.model.case import Case, DatasetRecord
@@ -165,7 +165,7 @@ def _atomic(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         Path(temporary).replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        discard(Path(temporary))
         raise
 
 

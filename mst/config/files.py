@@ -9,6 +9,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -156,10 +157,16 @@ def write_atomic(path: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        discard(temporary)
         raise InfrastructureError(
             f"{path}: cannot be written ({error.strerror}); free space or fix permissions"
         ) from error
+
+
+def discard(path: Path) -> None:
+    """Remove a file that did not come whole. Where even that is refused, the error that led here says more."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def remove_halves(folder: Path, *, besides: Collection[str] = ()) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from mst.config.files import discard
 from mst.errors import InfrastructureError
 from mst.report.chunks import CHUNK_BYTES, INLINE_MAX_BYTES, ChunkWriter, script_json
 from mst.report.page import context
@@ -115,4 +116,4 @@ def _replace(path: Path, pieces: Iterator[str]) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        discard(temporary)

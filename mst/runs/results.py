@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from mst.config.files import discard
+from mst.errors import InfrastructureError
 from mst.grade.names import graders_for
 from mst.model.case import Case, EvalPlan, Variant
 from mst.model.numbers import Rate
@@ -54,15 +57,25 @@ class ResultsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._stream.write(b"\n]}\n")
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
-        self._stream.close()
-        if kind is None:
-            self._temporary.replace(self._path)
-        else:
-            self._temporary.unlink(missing_ok=True)
+        try:
+            if kind is None:
+                self._finish()
+            elif isinstance(error, OSError):
+                raise error
+        except OSError as refused:
+            raise InfrastructureError(
+                f"{self._path}: cannot be written ({refused.strerror or refused}); free space or fix permissions"
+            ) from refused
+        finally:
+            with suppress(OSError):
+                self._stream.close()
+            discard(self._temporary)
+
+    def _finish(self) -> None:
+        self._stream.write(b"\n]}\n")
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._temporary.replace(self._path)
 
 
 def add_usage(usages: Iterable[Usage | None]) -> Usage | None:

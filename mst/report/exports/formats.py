@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, get_args
 
+from mst.config.files import discard
 from mst.errors import InfrastructureError, UsageError
 from mst.report.view import RunView
 
@@ -92,4 +93,4 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise InfrastructureError(f"{path}: cannot be written ({error.strerror or error})") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        discard(temporary)
