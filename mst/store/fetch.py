@@ -6,6 +6,7 @@ import ctypes
 import os
 import secrets
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError, UsageError
@@ -15,9 +16,9 @@ from mst.store.find import read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
 from mst.store.transfer import run_each
-from mst.store.unpack import Wanted, unpack
+from mst.store.unpack import Unpacker, Wanted
 
-FETCHERS = 2
+FETCHERS = 4
 """Packs and large files in transfer at once; each holds a range of up to 4 MiB."""
 
 
@@ -101,14 +102,15 @@ def fetch_listing(
 
     def download(item: ManifestFile | Pack) -> None:
         if isinstance(item, Pack):
-            unpack(store, listing, item, temporary, wanted)
+            unpacker.unpack(item)
         elif wanted is None or wanted(item.path):
             _download(store, item, listing.file_key(item), temporary / item.path)
 
     try:
         _make(temporary)
         items: list[ManifestFile | Pack] = [*listing.packs, *listing.files]
-        run_each(download, items, workers=workers)
+        with closing(Unpacker(store, listing, temporary, wanted)) as unpacker:
+            run_each(download, items, workers=workers)
         _put_in_place(temporary, into)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

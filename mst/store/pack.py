@@ -7,9 +7,9 @@ request is in memory.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,7 +32,7 @@ GAP_BYTES = 256 * 1024
 PARSED_BYTES = 64 * 1024
 """Lines of an index that are parsed at once."""
 _LINES = TypeAdapter(list[PackEntry])
-_QUOTED = json.JSONEncoder(ensure_ascii=False).encode
+_NOT_NAMES = frozenset(("", ".", ".."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +76,18 @@ class Packer:
         Raises:
             ValueError: the path is not plain and relative, or not Unicode.
         """
-        # A name that no reader accepts is never written.
-        quoted = _QUOTED(check_path(path)).encode()
-        known = self._offsets.get(sha256)
-        full = None
-        if self._lines and (self._over(len(data) if known is None else 0) or len(self._lines) >= PACK_FILES):
+        size, known, full = len(data), self._offsets.get(sha256), None
+        more = size if known is None else 0
+        if self._lines and (self._size + more > self._most_bytes or len(self._lines) >= PACK_FILES):
             full = self.finish()
             known = None
+        start = self._size if known is None else known
+        # A name that no reader accepts is never written.
+        self._lines.append((start, path, _line(check_path(path), size, sha256, start, executable)))
         if known is None:
-            known = self._offsets[sha256] = self._size
+            self._offsets[sha256] = start
             self._chunks.append(data)
-            self._size += len(data)
-        self._lines.append((known, path, _line(quoted, len(data), sha256, known, executable)))
+            self._size += size
         return full
 
     def finish(self) -> Packed | None:
@@ -97,10 +97,9 @@ class Packer:
         data = b"".join(self._chunks)
         self._lines.sort()
         paths = [path for _, path, _ in self._lines]
-        index = PackIndex(hashlib.sha256(data).hexdigest(), len(data))
-        for _, path, line in self._lines:
-            index.add_line(path, line)
-        found, pack = index.finish(files=len(paths))
+        header = PackHeader(pack=hashlib.sha256(data).hexdigest(), pack_size=len(data), files=len(paths))
+        lines = b"".join([line for _, _, line in self._lines])
+        found, pack = _finished(header, lines, first=min(paths), last=max(paths))
         self._done += 1
         self._begin()
         return Packed(data, found, pack)
@@ -110,9 +109,7 @@ class Packer:
         self._size = 0
         self._offsets: dict[str, int] = {}
         self._lines: list[tuple[int, str, bytes]] = []
-
-    def _over(self, more_bytes: int) -> bool:
-        return self._size + more_bytes > self._sizes[self._done >= EARLY_PACKS]
+        self._most_bytes = self._sizes[self._done >= EARLY_PACKS]
 
 
 class PackIndex:
@@ -127,11 +124,8 @@ class PackIndex:
 
     def add(self, entry: PackEntry) -> None:
         """The next entry, in order of offset, then path."""
-        self.add_line(entry.path, index_line(entry))
-
-    def add_line(self, path: str, line: bytes) -> None:
-        """The same for a line that is written already."""
-        self._lines += line
+        path = entry.path
+        self._lines += _line(path, entry.size, entry.sha256, entry.offset, entry.executable)
         if self._first is None or path < self._first:
             self._first = path
         self._last = max(self._last, path)
@@ -139,17 +133,22 @@ class PackIndex:
     def finish(self, *, files: int) -> tuple[bytes, Pack]:
         """The index's bytes, and what a manifest says of it and its pack."""
         header = PackHeader(pack=self._sha256, pack_size=self._size, files=files)
-        data = header.to_json() + b"\n" + self._lines
-        pack = Pack(
-            sha256=self._sha256,
-            size=self._size,
-            index_sha256=hashlib.sha256(data).hexdigest(),
-            index_size=len(data),
-            files=files,
-            first=self._first or "",
-            last=self._last,
-        )
-        return data, pack
+        return _finished(header, self._lines, first=self._first or "", last=self._last)
+
+
+def _finished(header: PackHeader, lines: bytes | bytearray, *, first: str, last: str) -> tuple[bytes, Pack]:
+    """An index's bytes, and what a manifest says of it and its pack."""
+    data = header.to_json() + b"\n" + lines
+    pack = Pack(
+        sha256=header.pack,
+        size=header.pack_size,
+        index_sha256=hashlib.sha256(data).hexdigest(),
+        index_size=len(data),
+        files=header.files,
+        first=first,
+        last=last,
+    )
+    return data, pack
 
 
 def check_path(path: str) -> str:
@@ -158,22 +157,15 @@ def check_path(path: str) -> str:
     Raises:
         ValueError: it is not one.
     """
-    parts = path.split("/")
-    if "" in parts or "." in parts or ".." in parts or "\\" in path or "\0" in path:
+    if not _NOT_NAMES.isdisjoint(path.split("/")) or "\\" in path or "\0" in path:
         raise ValueError(f"{path!r} is not a plain relative path")
     return path
 
 
-def index_line(entry: PackEntry) -> bytes:
-    """An entry as a line of an index."""
-    path = _QUOTED(entry.path).encode()
-    return _line(path, entry.size, entry.sha256, entry.offset, entry.executable)
-
-
-def _line(path: bytes, size: int, sha256: str, offset: int, executable: bool) -> bytes:
-    more = b',"executable":true' if executable else b""
-    where = b'"size":%d,"sha256":"%s","offset":%d,"length":%d' % (size, sha256.encode(), offset, size)
-    return b'{"path":%s,%s%s}\n' % (path, where, more)
+def _line(path: str, size: int, sha256: str, offset: int, executable: bool) -> bytes:
+    more = ',"executable":true' if executable else ""
+    where = f'"size":{size},"sha256":"{sha256}","offset":{offset},"length":{size}'
+    return f'{{"path":{encode_basestring(path)},{where}{more}}}\n'.encode()
 
 
 def read_index(index: bytes, place: str, *, pack: str, pack_size: int) -> Iterator[PackEntry]:

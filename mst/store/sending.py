@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from mst.store.reuse import Present, Reuse
 from mst.store.streams import digest_file
 from mst.store.transfer import each
 
-SENDERS = 3
+SENDERS = 4
 """Packs and large files in transfer at once. Each holds up to 8 MiB, or the parts of a large file."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Job = Callable[[], ManifestFile | Pack]
 
@@ -70,15 +73,28 @@ def _names(folder: str) -> list[str]:
     names = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                names.append(f"{entry.name}/")
-            elif entry.is_file(follow_symlinks=False):
+            if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                names.append(f"{entry.name}/")
             else:
                 raise UsageError(
                     f"{entry.path}: only plain files can be stored, this is a link or a device; remove or replace it"
                 )
     return sorted(names)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    """A folder's handle: paths relative to it need not be looked up from the root."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path} is not a run folder") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 class Sender:
@@ -108,18 +124,19 @@ class Sender:
             UsageError: the folder holds something that cannot be stored.
         """
         new: list[Pack] = []
-        for done in each(lambda job: job(), self._jobs(), workers=workers, window=1):
-            if isinstance(done, Pack):
-                new.append(done)
-            else:
-                self._sent.files.append(done)
+        with _folder(self._run_dir) as root:
+            for done in each(lambda job: job(), self._jobs(root), workers=workers, window=1):
+                if isinstance(done, Pack):
+                    new.append(done)
+                else:
+                    self._sent.files.append(done)
         self._sent.packs = [*self._used_again(), *new]
         return self._sent
 
-    def _jobs(self) -> Iterator[Job]:
+    def _jobs(self, root: int) -> Iterator[Job]:
         packer = Packer()
         for name in run_files(self._run_dir):
-            found = self._read_small(name)
+            found = self._read_small(root, name)
             if found is None:
                 yield functools.partial(self._send_large, name)
                 continue
@@ -142,22 +159,22 @@ class Sender:
         except ValueError as error:
             raise self._bad_name(name) from error
 
-    def _read_small(self, name: str) -> tuple[bytes, bool] | None:
+    def _read_small(self, root: int, name: str) -> tuple[bytes, bool] | None:
         """A small file's bytes and whether it is a program; None for a large one."""
-        path = f"{self._run_dir}/{name}"
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            handle = os.open(name, _READ, dir_fd=root)
             try:
                 found = os.fstat(handle)
-                if found.st_size > SMALL_BYTES:
+                size = found.st_size
+                if size > SMALL_BYTES:
                     return None
-                data = os.read(handle, found.st_size + 1)
+                data = os.read(handle, size + 1)
             finally:
                 os.close(handle)
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+            raise StoreError(f"cannot read {self._run_dir}/{name}: {error.strerror or error}") from error
         # A read that came back short, or a file that grew meanwhile, is left to the careful way.
-        return (data, bool(found.st_mode & stat.S_IXUSR)) if len(data) == found.st_size else None
+        return (data, bool(found.st_mode & stat.S_IXUSR)) if len(data) == size else None
 
     def _send_large(self, name: str) -> ManifestFile:
         path = self._run_dir / name

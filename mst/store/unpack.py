@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError
@@ -15,6 +17,10 @@ from mst.store.pack import Window, windows
 
 Wanted = Callable[[str], bool]
 """Whether the file with this path is to be read."""
+
+LARGE_BYTES = 32 * 1024
+"""Files of this size on average are written by several threads at once."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_pack(
@@ -27,6 +33,14 @@ def read_pack(
         DigestMismatch: an index or a file has other bytes than were stored; names object and file.
         CorruptFile: the index says what it may not.
     """
+    for _, files in _read_ranges(store, listing, pack, wanted):
+        yield from files
+
+
+def _read_ranges(
+    store: Store, listing: Listing, pack: Pack, wanted: Wanted | None
+) -> Iterator[tuple[Window, Iterator[tuple[PackEntry, memoryview]]]]:
+    """`read_pack` range by range: each is here when it is given, and its files are checked as they are taken."""
     key = listing.pack_key(pack)
     try:
         entries: Iterable[PackEntry] = read_pack_index(store, listing, pack)
@@ -36,7 +50,7 @@ def read_pack(
         entries = (entry for entry in entries if wanted(entry.path))
     try:
         for window in windows(entries):
-            yield from read_window(store, key, window)
+            yield window, read_window(store, key, window)
     except ObjectMissing as error:
         raise _gone(store, key, pack) from error
 
@@ -48,7 +62,7 @@ def _refuse(error: DigestMismatch) -> None:
 def read_window(
     store: Store, key: str, window: Window, wrong: Callable[[DigestMismatch], None] = _refuse
 ) -> Iterator[tuple[PackEntry, memoryview]]:
-    """The files of one range of a pack, checked.
+    """The files of one range of a pack, which is read at once; each is checked when it is taken.
 
     Args:
         store: where the pack is.
@@ -61,17 +75,24 @@ def read_window(
         StoreError: it is too short.
         DigestMismatch: see `wrong`; names object and file.
     """
-    data = memoryview(store.get_range(key, window.start, window.length))
+    data = store.get_range(key, window.start, window.length)
+    return _checked_files(f"{store.uri}: the object {key}", window, data, wrong)
+
+
+def _checked_files(
+    place: str, window: Window, data: bytes, wrong: Callable[[DigestMismatch], None]
+) -> Iterator[tuple[PackEntry, memoryview]]:
+    view, sha256, base = memoryview(data), hashlib.sha256, window.start
     for entry in window.entries:
-        start = entry.offset - window.start
-        content = data[start : start + entry.length]
-        found = hashlib.sha256(content).hexdigest()
+        start = entry.offset - base
+        content = view[start : start + entry.length]
+        found = sha256(content).hexdigest()
         if found == entry.sha256:
             yield entry, content
             continue
         wrong(
             DigestMismatch(
-                f"{store.uri}: the object {key} is corrupt: bytes {entry.offset} to {entry.offset + entry.length}"
+                f"{place} is corrupt: bytes {entry.offset} to {entry.offset + entry.length}"
                 f" have SHA-256 {found}, {entry.sha256} was stored ({entry.path})"
             )
         )
@@ -93,48 +114,83 @@ def read_file(store: Store, listing: Listing, path: str) -> bytes | None:
     return None
 
 
-def unpack(store: Store, listing: Listing, pack: Pack, folder: Path, wanted: Wanted | None = None) -> None:
-    """Write the files of a pack below a folder that nobody else writes to. Not flushed to disk.
+class Unpacker:
+    """Writes the files of packs below a folder that nobody else writes to. Several threads may share one.
 
-    Raises:
-        CorruptFile: a path is there already, or is both a file and a folder.
-        StoreError: a file can't be written; or see `read_pack`.
+    Args:
+        store: where from.
+        listing: that lists the packs.
+        folder: is there.
+        wanted: narrows it to some paths; all files by default.
     """
-    root = str(folder)
-    for entry, content in read_pack(store, listing, pack, wanted):
-        path = f"{root}/{entry.path}"
+
+    def __init__(self, store: Store, listing: Listing, folder: Path, wanted: Wanted | None = None) -> None:
+        self._store = store
+        self._listing = listing
+        self._folder = folder
+        self._wanted = wanted
+        self._turn = threading.Lock()
+        # Paths relative to it need not be looked up from the root, which is a tenth of what a small file costs.
+        self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Write nothing more."""
+        os.close(self._root)
+
+    def unpack(self, pack: Pack) -> None:
+        """Write a pack's files. Not flushed to disk.
+
+        Raises:
+            CorruptFile: a path is there already, or is both a file and a folder.
+            StoreError: a file can't be written; or see `read_pack`.
+        """
+        for window, files in _read_ranges(self._store, self._listing, pack, self._wanted):
+            # Threads that make small files at once hand the interpreter to each other at each call to the system,
+            # which costs more than the call: one writes while the others read the store. Large ones are another
+            # matter, since their digest and their writing leave the interpreter alone for long.
+            small = window.length < LARGE_BYTES * len(window.entries)
+            with self._turn if small else nullcontext():
+                self._write(pack, files)
+
+    def _write(self, pack: Pack, files: Iterator[tuple[PackEntry, memoryview]]) -> None:
+        last = ""
+        path = ""
         try:
-            write_new(path, content, executable=entry.executable)
+            for entry, content in files:
+                path = entry.path
+                folder = path[: max(path.rfind("/"), 0)]
+                if folder != last:
+                    self._make(folder)
+                    last = folder
+                self._write_new(path, content, 0o777 if entry.executable else 0o666)
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-            place = f"{store.uri}: {listing.index_key(pack)}"
-            raise CorruptFile(f"{place}: {entry.path} is listed twice, or is a file and a folder") from error
+            place = f"{self._store.uri}: {self._listing.index_key(pack)}"
+            raise CorruptFile(f"{place}: {path} is listed twice, or is a file and a folder") from error
         except OSError as error:
+            place = f"{self._folder}/{path}"
             raise StoreError(
-                f"cannot write {path}: {error.strerror or error}; free some space or fetch elsewhere"
+                f"cannot write {place}: {error.strerror or error}; free some space or fetch elsewhere"
             ) from error
-        # It would keep its whole range in memory while the next one comes.
-        del content
 
+    def _make(self, folder: str) -> None:
+        if not folder:
+            return
+        try:
+            os.mkdir(folder, dir_fd=self._root)
+        except FileExistsError:
+            return
+        except FileNotFoundError:
+            self._make(folder[: max(folder.rfind("/"), 0)])
+            self._make(folder)
 
-def write_new(path: str, content: bytes | memoryview, *, executable: bool) -> None:
-    """Make a file, and its folder if that is missing.
-
-    Raises:
-        OSError: as the system says.
-    """
-    flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o777 if executable else 0o666
-    try:
-        handle = os.open(path, flags, mode)
-    except FileNotFoundError:
-        # Files come folder by folder, so most find theirs.
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - plain strings, once per file
-        handle = os.open(path, flags, mode)
-    try:
-        done = os.write(handle, content)
-        while done < len(content):
-            done += os.write(handle, memoryview(content)[done:])
-    finally:
-        os.close(handle)
+    def _write_new(self, path: str, content: memoryview, mode: int) -> None:
+        handle = os.open(path, _NEW, mode, dir_fd=self._root)
+        try:
+            done = os.write(handle, content)
+            while done < len(content):
+                done += os.write(handle, content[done:])
+        finally:
+            os.close(handle)
 
 
 def _checked(store: Store, key: str, size: int, sha256: str, path: str) -> bytes:
