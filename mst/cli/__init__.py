@@ -31,7 +31,7 @@ COMMANDS = {
     "store": ("store", "Runs in a result store: list, fetch, push, verify, clear."),
     "judges": ("judges", "Which judges there are, and how far those of a run can be trusted."),
     "stats": ("stats", "Compute a statistic from numbers."),
-    "schema": ("schema", "Print the JSON Schema of a file."),
+    "schema": ("schema", "Print the JSON Schema of a file, or of what --json prints."),
     "worker": ("worker", "Run a Celery worker that grades and collects shards."),
     "flower": ("flower", "Watch the fleet in a browser."),
     "fleet": ("fleet", "Keys, health, state and size of a fleet."),

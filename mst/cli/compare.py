@@ -52,7 +52,7 @@ def command(
     found = compared(to_read(first, output_dir, results), to_read(second, output_dir, results))
     outcome = gate_comparison(found, conditions)
     if as_json:
-        click.echo(json.dumps(comparison_document(found, outcome), indent=2))
+        click.echo(json.dumps(comparison_document(found, outcome).to_print(), indent=2))
     else:
         from rich.console import Console
 

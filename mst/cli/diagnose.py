@@ -42,7 +42,7 @@ def command(
     _refuse_unknown(folder, variants)
     found = diagnose(folder, _naming(folder, run, output_dir, results), variants=variants)
     if as_json:
-        click.echo(json.dumps(diagnosis_document(found), indent=2))
+        click.echo(json.dumps(diagnosis_document(found).to_print(), indent=2))
         return
     from rich.console import Console
 

@@ -12,6 +12,7 @@ from mst.cli.options import as_json, output_dir, results
 
 if TYPE_CHECKING:
     from mst.model.case import Variant
+    from mst.model.printed import IdentitiesDocument
     from mst.model.trial import TrialRecord
     from mst.runs.folder import RunFolder
     from mst.runs.identity import Compared
@@ -51,7 +52,7 @@ def command(ctx: click.Context, a: str, b: str, output_dir: Path, results: str |
     if as_json:
         import json
 
-        click.echo(json.dumps(_document(found, a, b), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(_document(found, a, b).to_print(), indent=2, ensure_ascii=False))
     else:
         _print(found, a, b)
     ctx.exit(0 if found.is_comparable else 1)
@@ -108,21 +109,19 @@ def _print(found: Compared, a: str, b: str) -> None:
         click.echo(f"  {difference.said}")
 
 
-def _document(found: Compared, a: str, b: str) -> dict[str, object]:
-    return {
-        "a": a,
-        "b": b,
-        "comparable": found.is_comparable,
-        "trials": found.trials,
-        "differences": [
-            {
-                "part": one.part,
-                "said": one.said,
-                **({"variant": one.variant} if one.variant is not None else {}),
-                **({"cases": list(one.cases)} if one.cases else {}),
-                **({"a": one.one, "b": one.other} if one.one is not None or one.other is not None else {}),
-                **({"trials": one.trials} if one.trials is not None else {}),
-            }
-            for one in found.differences
-        ],
-    }
+def _document(found: Compared, a: str, b: str) -> IdentitiesDocument:
+    from mst.model.printed import IdentitiesDocument, IdentityDifference
+
+    differences = [
+        IdentityDifference(
+            part=one.part,
+            said=one.said,
+            variant=one.variant,
+            cases=list(one.cases) or None,
+            a=one.one,
+            b=one.other,
+            trials=one.trials,
+        )
+        for one in found.differences
+    ]
+    return IdentitiesDocument(a=a, b=b, comparable=found.is_comparable, trials=found.trials, differences=differences)

@@ -42,7 +42,8 @@ def show(folder: RunFolder, *, fail_on: Sequence[str], as_json: bool) -> GateOut
     if as_json:
         from mst.report.summary_json import summary_document
 
-        click.echo(json.dumps(summary_document(run, summary, path=folder.path, gate=outcome), indent=2))
+        document = summary_document(run, summary, path=folder.path, gate=outcome)
+        click.echo(json.dumps(document.to_print(), indent=2))
         return outcome
     from rich.console import Console
 

@@ -27,6 +27,7 @@ def gc(*, dry_run: bool, as_json: bool) -> None:
     from mst.errors import UsageError
     from mst.fleet.connect import connect
     from mst.fleet.gc import Leftovers
+    from mst.model.printed import BrokerClearedDocument
 
     url = Settings.from_environment().broker_url
     if url is None:
@@ -35,7 +36,8 @@ def gc(*, dry_run: bool, as_json: bool) -> None:
         leftovers = Leftovers(client)
         gone = [one for one in leftovers.find() if dry_run or leftovers.remove(one)]
     if as_json:
-        click.echo(json.dumps({"dryRun": dry_run, "removed": [one.to_dict() for one in gone]}, indent=2))
+        document = BrokerClearedDocument.model_validate({"dryRun": dry_run, "removed": [one.to_dict() for one in gone]})
+        click.echo(json.dumps(document.to_print(), indent=2))
     else:
         for (kind, name, why), count in Counter((one.kind, one.name, one.why) for one in gone).items():
             click.echo(f"{kind} {name}: {why}" + (f" ({count} keys)" if count > 1 else ""))

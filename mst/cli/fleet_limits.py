@@ -46,6 +46,7 @@ def limits(
     from mst.fleet.connect import connect
     from mst.fleet.limiter import LimitBook
     from mst.fleet.spend import FleetSpend
+    from mst.model.printed import FleetLimitsDocument
     from mst.providers.rates import Rate
 
     broker_url = Settings.from_environment().broker_url
@@ -67,7 +68,7 @@ def limits(
             "resources": [_plain(one) for one in found],
             "spent": {run: {"tokens": tokens, "costUsd": cost} for run, (tokens, cost) in spent.items()},
         }
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(FleetLimitsDocument.model_validate(document).to_print(), indent=2))
         return
     for one in found:
         click.echo(_line(one))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from mst.process.scratch import scratch_prefix
 if TYPE_CHECKING:
     from mst.grade.assess import Assessment
     from mst.runs.assessing import Wanted
+    from mst.runs.calibrate import Calibration
     from mst.runs.folder import RunFolder
 
 
@@ -78,7 +79,7 @@ def assess_command(
     Without an option both --stability and --bias are tried. They ask the judges, which costs what judging costs.
     """
     from mst.cli.results import located
-    from mst.runs.assessing import Wanted
+    from mst.runs.assessing import AssessmentDocument, Wanted, lines
 
     folder = located(run, output_dir, results)
     asks = stability or bias or labels is None
@@ -86,21 +87,15 @@ def assess_command(
     wanted = Wanted(
         stability=stability or both, bias=bias or both, judges=judges, sample=sample, times=times, seed=seed
     )
-    document: dict[str, Any] = {"runId": folder.run_id}
-    found = _ask(folder, config, wanted, secrets_file) if asks else []
-    if asks:
-        document["assessments"] = [one.model_dump(mode="json", by_alias=True) for one in found]
-    if labels is not None:
-        document["calibration"] = _calibrated(folder, labels, judges)
+    found = _ask(folder, config, wanted, secrets_file) if asks else None
+    calibrated = _calibrated(folder, labels, judges) if labels is not None else None
     if as_json:
-        click.echo(json.dumps(document, indent=2))
+        document = AssessmentDocument(run_id=folder.run_id, assessments=found, calibration=calibrated)
+        click.echo(json.dumps(document.to_print(), indent=2))
         return
-    if asks:
-        from mst.runs.assessing import lines
-
-        for line in lines(found):
-            click.echo(line)
-    for one in document.get("calibration", []):
+    for line in lines(found) if found is not None else ():
+        click.echo(line)
+    for one in calibrated or ():
         _print_calibration(one)
 
 
@@ -141,23 +136,22 @@ def _ask(folder: RunFolder, config: Path | None, wanted: Wanted, secrets: Path |
             raise UsageError(f"preflight: {error}") from error
 
 
-def _calibrated(folder: RunFolder, labels: Path, judges: tuple[str, ...]) -> list[dict[str, Any]]:
+def _calibrated(folder: RunFolder, labels: Path, judges: tuple[str, ...]) -> list[Calibration]:
     from mst.runs.calibrate import calibrate, read_labels
 
-    found = calibrate(folder, read_labels(labels), list(judges) or None)
-    return [one.model_dump(mode="json", by_alias=True) for one in found]
+    return calibrate(folder, read_labels(labels), list(judges) or None)
 
 
-def _print_calibration(found: dict[str, Any]) -> None:
+def _print_calibration(found: Calibration) -> None:
     def number(value: float | None) -> str:
         return "not known" if value is None else f"{value:.3f}"
 
-    if found["finding"]:
-        click.echo(f"{found['grader']} {found['finding']}")
+    if found.finding:
+        click.echo(f"{found.grader} {found.finding}")
     click.echo(
-        f"{found['grader']:<24} {found['agree']} of {found['n']} labels agree, {found['missing']} without a verdict; "
-        f"kappa {number(found['kappa'])}, true positives {number(found['tpr'])}, true negatives {number(found['tnr'])}"
+        f"{found.grader:<24} {found.agree} of {found.n} labels agree, {found.missing} without a verdict; "
+        f"kappa {number(found.kappa)}, true positives {number(found.tpr)}, true negatives {number(found.tnr)}"
     )
-    for variant, rate in found["rates"].items():
+    for variant, rate in found.rates.items():
         error = "" if rate.get("se") is None else f" (SE {number(rate['se'])})"
         click.echo(f"    {variant:<20} judged {number(rate['judged'])}, corrected {number(rate['corrected'])}{error}")

@@ -45,7 +45,7 @@ def command(
     else:
         listed = stored_runs(open_results(results), eval_name=eval_name, limit=at_most)
     if as_json:
-        click.echo(json.dumps(list_document(listed), indent=2))
+        click.echo(json.dumps(list_document(listed).to_print(), indent=2))
     elif listed.runs:
         from rich.console import Console
 

@@ -24,6 +24,7 @@ from mst.grade.contract import Grader
 from mst.grade.live import Live
 from mst.grade.names import graders_for, pairwise_for
 from mst.model.case import Case, Variant
+from mst.model.printed import EstimateRecord, PlanDocument
 from mst.process.redact import Redactor
 from mst.process.scratch import scratch_prefix
 from mst.report.figures import count, seconds
@@ -201,22 +202,22 @@ def estimate_line(found: Estimate, *, at_once: int) -> str:
 
 
 def plan_document(resolved: ResolvedEval, found: Estimate, *, at_once: int) -> dict[str, Any]:
-    """What a run would do, as JSON; what is not known is null, and `unknown` says why."""
+    """What a run would do, as it is printed; what is not known is null, and `unknown` says why."""
     plan = resolved.plan
-    return {
-        "name": plan.name,
-        "datasets": [dataset.to_dict() for dataset in resolved.datasets],
-        "variants": [variant.name for variant in plan.variants],
-        "baseline": plan.baseline,
-        "cases": len(resolved.cases),
-        "trials": found.trials,
-        "estimate": {
-            "run": found.run_id,
-            "atOnce": at_once,
-            "collectS": found.wall_s(at_once),
-            "programS": found.program_s,
-            "costUsd": found.cost_usd,
-            "judgeCostUsd": found.judge_cost_usd,
-            "unknown": list(found.unknown),
-        },
-    }
+    return PlanDocument(
+        name=plan.name,
+        datasets=list(resolved.datasets),
+        variants=[variant.name for variant in plan.variants],
+        baseline=plan.baseline,
+        cases=len(resolved.cases),
+        trials=found.trials,
+        estimate=EstimateRecord(
+            run=found.run_id,
+            at_once=at_once,
+            collect_s=found.wall_s(at_once),
+            program_s=found.program_s,
+            cost_usd=found.cost_usd,
+            judge_cost_usd=found.judge_cost_usd,
+            unknown=list(found.unknown),
+        ),
+    ).to_print()

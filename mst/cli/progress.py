@@ -148,7 +148,9 @@ class Progress:
         if first != self._last_error:
             self._last_error = first
             if self._as_json:
-                click.echo(json.dumps({"event": "note", "text": first}), err=True)
+                from mst.model.printed import NoteLine
+
+                click.echo(json.dumps(NoteLine(event="note", text=first).to_print()), err=True)
                 return
             click.echo(("\r\x1b[K" if self._live else "") + f"mst: {first}", err=True)
 
@@ -165,29 +167,30 @@ class Progress:
 
     def _document(self) -> str:
         """The same as a line of JSON, for programs."""
+        from mst.model.printed import ProgressLine
+
         elapsed_s = time.monotonic() - self._started
         rate = self._done / elapsed_s if elapsed_s > 0 else 0.0
         left_s = (self._planned - self._done) / rate if self._planned and rate > 0 else None
-        return json.dumps(
-            {
-                "event": "progress",
-                "what": self._what,
-                "done": self._done,
-                "planned": self._planned,
-                "passed": self._passed,
-                "problems": self._problems,
-                "costUsd": round(self._cost_usd, 6),
-                "shards": dict(sorted(Counter(self._shards.values()).items())),
-                "elapsedS": round(elapsed_s, 1),
-                "perSecond": round(rate, 3),
-                "leftS": None if left_s is None else round(left_s),
-                "lastError": self._last_error or None,
-            }
+        line = ProgressLine(
+            event="progress",
+            what=self._what,
+            done=self._done,
+            planned=self._planned,
+            passed=self._passed,
+            problems=self._problems,
+            cost_usd=round(self._cost_usd, 6),
+            shards=dict(sorted(Counter(self._shards.values()).items())),
+            elapsed_s=round(elapsed_s, 1),
+            per_second=round(rate, 3),
+            left_s=None if left_s is None else round(left_s),
+            last_error=self._last_error or None,
         )
+        return json.dumps(line.to_print())
 
     def _fitted(self) -> str:
         """The line on one row of the terminal: a row that breaks cannot be written over."""
-        width = shutil.get_terminal_size().columns - 1
+        width, line = shutil.get_terminal_size().columns - 1, ""
         for bar in (BAR, BAR // 2, 0):
             if len(line := self._line(bar)) <= width:
                 return line

@@ -27,6 +27,7 @@ def command(output_dir: Path, as_json: bool) -> None:
     mst ps --json
     """
     from mst.config.settings import Settings
+    from mst.model.printed import InFlightDocument
     from mst.runs.locate import all_runs
 
     broker_url = Settings.from_environment().broker_url
@@ -37,7 +38,8 @@ def command(output_dir: Path, as_json: bool) -> None:
     if as_json:
         locked = {folder.run_id for folder in here}
         runs = [{**one.to_dict(), "coordinatorHere": one.run_id in locked} for one in dispatches]
-        click.echo(json.dumps({"runs": [*runs, *map(_plain, local)]}, indent=2))
+        document = InFlightDocument.model_validate({"runs": [*runs, *map(_plain, local)]})
+        click.echo(json.dumps(document.to_print(), indent=2))
         return
     for one in dispatches:
         _say(one)

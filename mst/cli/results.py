@@ -58,6 +58,32 @@ def to_read(ref: str, root: Path, uri: str | None, need: Need = "numbers") -> Ru
         raise
 
 
+def gradings(ref: str, root: Path, uri: str | None) -> list[RunFolder]:
+    """All gradings of a run's trials, by number: those in the store as it holds them, and those that are only here.
+
+    A run that was only collected is no grading. Raises as `to_read` does.
+    """
+    from mst.model.keys import regrade_number
+    from mst.runs.cached import cache_root, stored_gradings
+    from mst.runs.locate import eval_folder, gradings_in
+    from mst.runs.stored import read_uri
+
+    asked = to_read(ref, root, uri)
+    run = asked.run()
+    named = read_uri(ref)
+    address = uri if named is None else named.store
+    runs = (
+        asked.path.parent
+        if named is None and (uri is None or Path(ref).is_dir())
+        else eval_folder(root, run.eval_name) / "runs"
+    )
+    found = {folder.run_id: folder for folder in gradings_in(runs, run.run_id)}
+    if address is not None:
+        held = stored_gradings(_open(address), run.eval_name, run.run_id, cache_root())
+        found |= {folder.run_id: folder for folder in held}
+    return [found[one] for one in sorted(found, key=regrade_number) if found[one].run().phases.grade != "skipped"]
+
+
 def claiming(uri: str | None) -> Callable[[RunFolder], RunFolder]:
     """How the number of a regrade is claimed: here, and in the store too if there is one."""
     if uri is None:

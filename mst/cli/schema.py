@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -19,15 +19,73 @@ MODELS = {
     "manifest": ("mst.model.manifest:RunManifest", "mst.model.manifest:ShardManifest"),
     "bundle": ("mst.model.shard:BundleRecord",),
     "envelope": ("mst.model.fleet:Envelope",),
+    "outcome": ("mst.model.printed:OutcomeDocument",),
+    "plan": ("mst.model.printed:PlanDocument",),
+    "validation": ("mst.model.printed:ValidationDocument",),
+    "comparison": ("mst.model.printed:ComparisonDocument",),
+    "diagnosis": ("mst.model.printed:DiagnosisDocument",),
+    "grade-sets": ("mst.model.printed:GradeSetsDocument",),
+    "runs": ("mst.model.printed:RunsDocument",),
+    "identities": ("mst.model.printed:IdentitiesDocument",),
+    "judges": ("mst.model.printed:JudgesDocument",),
+    "assessment": ("mst.runs.assessing:AssessmentDocument",),
+    "in-flight": ("mst.model.printed:InFlightDocument",),
+    "stored-runs": ("mst.model.printed:StoredRunsDocument",),
+    "store-verified": ("mst.model.printed:VerifiedDocument",),
+    "store-cleared": ("mst.model.printed:StoreClearedDocument",),
+    "fleet-check": ("mst.cli.fleet_check:Probe",),
+    "fleet-status": ("mst.fleet.overview:Overview",),
+    "fleet-scale": ("mst.model.printed:ScaleLine",),
+    "fleet-limits": ("mst.model.printed:FleetLimitsDocument",),
+    "broker-cleared": ("mst.model.printed:BrokerClearedDocument",),
+    "image": ("mst.runners.images:BuiltImage",),
+    "finding": ("mst.cli.doctor:Finding",),
+    "progress": ("mst.model.printed:ProgressLine", "mst.model.printed:NoteLine"),
 }
+PRINTED = {
+    "attach": ("outcome", "progress"),
+    "compare": ("comparison",),
+    "diagnose": ("diagnosis",),
+    "diff-identity": ("identities",),
+    "doctor": ("finding",),
+    "fleet check": ("fleet-check",),
+    "fleet gc": ("broker-cleared",),
+    "fleet limits": ("fleet-limits",),
+    "fleet scale": ("fleet-scale",),
+    "fleet status": ("fleet-status",),
+    "grade": ("outcome", "progress"),
+    "images build": ("image",),
+    "judges": ("judges",),
+    "judges assess": ("assessment",),
+    "ls": ("runs",),
+    "ps": ("in-flight",),
+    "run": ("outcome", "plan", "progress"),
+    "show": ("outcome", "grade-sets"),
+    "store gc": ("store-cleared",),
+    "store ls": ("stored-runs",),
+    "store verify": ("store-verified",),
+    "validate": ("validation",),
+}
+"""What each command prints with `--json`; `doctor` prints a list of its findings."""
 WRITTEN = frozenset({"eval-config", "case"})
 """What people write has snake_case keys; what the program stores has camelCase ones."""
 
 
 @click.command(name="schema", epilog="Example: mst schema eval-config > eval-config.schema.json")
-@click.argument("name", type=click.Choice(list(MODELS)))
+@click.argument("name", metavar="KIND", type=click.Choice(list(MODELS)))
 def command(name: str) -> None:
-    """Print the JSON Schema of an eval config, a case, or a file that mst stores or sends."""
+    """Print the JSON Schema of what you write, of a file that mst stores or sends, or of what --json prints.
+
+    \b
+    written       eval-config, case
+    stored, sent  run, trial, score, preference, results, summary, manifest, bundle, envelope
+    --json of     run, grade, attach, show: outcome, plan (--dry-run), grade-sets (--grade-sets), progress (stderr)
+                  validate: validation   compare: comparison   diagnose: diagnosis   diff-identity: identities
+                  ls: runs   ps: in-flight   judges: judges   judges assess: assessment   doctor: finding (a list)
+                  store ls, verify, gc: stored-runs, store-verified, store-cleared   images build: image
+                  fleet check, status, scale, limits, gc: fleet-check, fleet-status, fleet-scale, fleet-limits,
+                  broker-cleared
+    """
     click.echo(json.dumps(schema_of(name), indent=2, ensure_ascii=False))
 
 
@@ -35,15 +93,16 @@ def schema_of(name: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of one kind of file."""
     import importlib
 
-    from pydantic.json_schema import models_json_schema
+    from pydantic import TypeAdapter
 
-    models = []
-    for target in MODELS[name]:
-        module, _, attribute = target.partition(":")
-        models.append(getattr(importlib.import_module(module), attribute))
+    targets = [target.partition(":") for target in MODELS[name]]
+    kinds = [getattr(importlib.import_module(module), attribute) for module, _, attribute in targets]
+    adapters: list[tuple[int, Literal["validation"], TypeAdapter[Any]]] = [
+        (number, "validation", TypeAdapter(kind)) for number, kind in enumerate(kinds)
+    ]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     by_alias = name not in WRITTEN
-    if len(models) == 1:
-        return {**head, **models[0].model_json_schema(by_alias=by_alias)}
-    refs, definitions = models_json_schema([(model, "validation") for model in models], by_alias=by_alias)
-    return {**head, "title": name, "anyOf": [refs[model, "validation"] for model in models], **definitions}
+    if len(adapters) == 1:
+        return {**head, **adapters[0][2].json_schema(by_alias=by_alias)}
+    refs, definitions = TypeAdapter.json_schemas(adapters, by_alias=by_alias)
+    return {**head, "title": name, "anyOf": list(refs.values()), **definitions}

@@ -13,6 +13,7 @@ from mst.cli.options import as_json, output_dir, results
 
 if TYPE_CHECKING:
     from mst.model.manifest import RunManifest
+    from mst.model.printed import StoredRunRow
     from mst.store.contract import Store
 
 
@@ -39,11 +40,14 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
     wrong += wrong_latest
     rows = [_row(run, latest=latest.get(run.eval_name) == run.run_id) for run in found]
     if as_json:
-        click.echo(json.dumps({"store": store.uri, "runs": rows, "wrong": [str(error) for error in wrong]}, indent=2))
+        from mst.model.printed import StoredRunsDocument
+
+        said = [str(error) for error in wrong]
+        click.echo(json.dumps(StoredRunsDocument(store=store.uri, runs=rows, wrong=said).to_print(), indent=2))
     else:
         for row in rows:
-            state = "latest" if row["latest"] else "complete" if row["complete"] else "partial"
-            click.echo(f"{row['eval']}  {row['runId']}  {state}  {row['files']} files  {row['bytes']} bytes")
+            state = "latest" if row.latest else "complete" if row.complete else "partial"
+            click.echo(f"{row.eval}  {row.run_id}  {state}  {row.files} files  {row.bytes} bytes")
         if not rows and not wrong:
             click.echo(f"mst: no run{f' of {eval_name}' if eval_name else ''} in {store.uri} yet", err=True)
     for error in wrong:
@@ -51,17 +55,19 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
     ctx.exit(4 if wrong else 0)
 
 
-def _row(run: RunManifest, *, latest: bool) -> dict[str, object]:
-    return {
-        "eval": run.eval_name,
-        "runId": run.run_id,
-        "generation": run.generation,
-        "complete": run.complete,
-        "latest": latest,
-        "files": len(run.files) + sum(pack.files for pack in run.packs),
-        "bytes": sum(file.size for file in run.files) + sum(pack.size for pack in run.packs),
-        "pushedAt": run.created_at.isoformat(),
-    }
+def _row(run: RunManifest, *, latest: bool) -> StoredRunRow:
+    from mst.model.printed import StoredRunRow
+
+    return StoredRunRow(
+        eval=run.eval_name,
+        run_id=run.run_id,
+        generation=run.generation,
+        complete=run.complete,
+        latest=latest,
+        files=len(run.files) + sum(pack.files for pack in run.packs),
+        bytes=sum(file.size for file in run.files) + sum(pack.size for pack in run.packs),
+        pushed_at=run.created_at.isoformat(),
+    )
 
 
 @command.command(name="fetch")
@@ -118,7 +124,10 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
         found = find_run(store, run)
         wrong = list(verify_run(store, RunKeys(found.eval_name, found.run_id)))
     if as_json:
-        click.echo(json.dumps({"store": store.uri, "wrong": [{"key": w.key, "what": w.what} for w in wrong]}, indent=2))
+        from mst.model.printed import VerifiedDocument, WrongObject
+
+        named = [WrongObject(key=one.key, what=one.what) for one in wrong]
+        click.echo(json.dumps(VerifiedDocument(store=store.uri, wrong=named).to_print(), indent=2))
     else:
         for one in wrong:
             click.echo(f"{one.key}: {one.what}")
@@ -141,19 +150,21 @@ def gc(
     Safe beside pushes and running dispatches. What any run lists is never removed.
     """
     from mst.model.keys import segment
+    from mst.model.printed import RemovedObject, StoreClearedDocument
     from mst.store.gc import find_leftovers, remove
 
     store, age = _open(results), timedelta(days=age_days)
     folders = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
-    gone: list[dict[str, object]] = []
+    gone: list[RemovedObject] = []
     for folder in folders:
         for leftover in find_leftovers(store, folder, age=age, abandon=abandon):
             if dry_run or remove(store, leftover):
-                gone.append({"key": leftover.info.key, "bytes": leftover.info.size, "why": leftover.why})
+                gone.append(RemovedObject(key=leftover.info.key, bytes=leftover.info.size, why=leftover.why))
                 if not as_json:
                     click.echo(f"{leftover.info.key}  {leftover.info.size}  {leftover.why}")
     if as_json:
-        click.echo(json.dumps({"store": store.uri, "dryRun": dry_run, "removed": gone}, indent=2))
+        document = StoreClearedDocument(store=store.uri, dry_run=dry_run, removed=gone)
+        click.echo(json.dumps(document.to_print(), indent=2))
     click.echo(f"mst: {len(gone)} objects {'would be ' if dry_run else ''}removed from {store.uri}", err=True)
 
 

@@ -50,7 +50,7 @@ def command(
     if as_json:
         import json
 
-        click.echo(json.dumps(found.document(strict=strict), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(found.document(strict=strict).to_print(), indent=2, ensure_ascii=False))
     else:
         _print(found, strict=strict)
     for fault in found.faults:

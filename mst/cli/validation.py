@@ -22,6 +22,7 @@ from mst.config.secrets import names_needed, secrets_for
 from mst.config.variants import Difference
 from mst.errors import SecretMissing
 from mst.grade.names import graders_for
+from mst.model.printed import CheckedCase, DifferenceRecord, ValidationDocument
 from mst.model.shard import Work
 from mst.runs.casecheck import RUN_ID, CaseCheck, StandIn, check_cases
 from mst.runs.folder import RunFolder
@@ -59,37 +60,38 @@ class Validation:
             return 2
         return 1 if any(_is_faulty(check, strict=strict) for checks in self.checks.values() for check in checks) else 0
 
-    def document(self, *, strict: bool) -> dict[str, Any]:
-        """Everything as JSON."""
+    def document(self, *, strict: bool) -> ValidationDocument:
+        """Everything, to print."""
         plan = self.resolved.plan
-        return {
-            "name": plan.name,
-            "configId": plan.config_id,
-            "contentHash": plan.content_hash,
-            "plugins": dict(self.plugins),
-            "variants": [variant.name for variant in plan.variants],
-            "baseline": plan.baseline,
-            "datasets": [dataset.to_dict() for dataset in self.resolved.datasets],
-            "cases": len(self.resolved.cases),
-            "trials": self.trials,
-            "differences": [
-                {"field": difference.field, "values": concealed(difference)} for difference in self.resolved.differences
+        return ValidationDocument(
+            name=plan.name,
+            config_id=plan.config_id,
+            content_hash=plan.content_hash,
+            plugins=dict(self.plugins),
+            variants=[variant.name for variant in plan.variants],
+            baseline=plan.baseline,
+            datasets=list(self.resolved.datasets),
+            cases=len(self.resolved.cases),
+            trials=self.trials,
+            differences=[
+                DifferenceRecord(field=difference.field, values=concealed(difference))
+                for difference in self.resolved.differences
             ],
-            "warnings": self.warnings,
-            "faults": self.faults,
-            "checks": {
+            warnings=self.warnings,
+            faults=self.faults,
+            checks={
                 stand_in: [
-                    {
-                        "caseId": check.case_id,
-                        "verdict": check.verdict,
-                        "detail": check.detail,
-                        "faulty": _is_faulty(check, strict=strict),
-                    }
+                    CheckedCase(
+                        case_id=check.case_id,
+                        verdict=check.verdict,
+                        detail=check.detail,
+                        faulty=_is_faulty(check, strict=strict),
+                    )
                     for check in checks
                 ]
                 for stand_in, checks in self.checks.items()
             },
-        }
+        )
 
 
 def concealed(difference: Difference) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from mst.judges.verdict import AnswerT
 from mst.model.case import GraderSpec
 from mst.model.transcript import Usage
 from mst.providers.endpoints import SecretName
+from mst.providers.patience import QUEUE_S
 from mst.providers.spending import priced_as
 from mst.sandboxes.contract import Enclosure, Sandbox
 from mst.sandboxes.open import open_sandbox
@@ -135,6 +136,10 @@ class Agent:
         self._setting = options.setting()
         found = open_sandbox(options.sandbox, f"{spec.name or spec.type}")
         self._sandbox: Sandbox | None = found if found.isolates else None
+
+    def bound_s(self, timeout_s: float) -> float:
+        """See `Judge`: a known agent's calls of its model wait for their turns."""
+        return timeout_s if self._setting is None else timeout_s + QUEUE_S
 
     async def preflight(self, context: JudgeContext) -> None:
         """Check that the agent, its secrets and its sandbox are here.

@@ -33,6 +33,10 @@ class AgenticJudge:
         """See `Judge`."""
         return agent_secrets(options)
 
+    def bound_s(self, timeout_s: float) -> float:
+        """See `Judge`."""
+        return self._agent.bound_s(timeout_s)
+
     async def preflight(self, context: JudgeContext) -> None:
         """See `Agent.preflight`."""
         await self._agent.preflight(context)

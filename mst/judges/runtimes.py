@@ -16,9 +16,11 @@ from mst.agents.mini_swe_agent import MiniSweAgent
 from mst.errors import GraderError, GradingFault
 from mst.judges.contract import JudgeContext
 from mst.judges.folder import CallFolder
+from mst.judges.worktime import WorkTime
 from mst.model.case import TrialLimits
 from mst.model.transcript import Transcript
 from mst.process.child import ChildResult
+from mst.providers.patience import QUEUE_S
 from mst.sandboxes.contract import Enclosure
 
 Runtime = Literal["command", "claude-code", "codex", "mini-swe-agent"]
@@ -26,6 +28,8 @@ RUNTIMES: Mapping[str, Agent] = {"claude-code": ClaudeCode(), "codex": Codex(), 
 OUTPUT_BYTES = 16 * 1024**2
 TOKENS_A_TURN = 4000
 """Estimate of what one call of the model uses, where a limit of tokens holds; what it really used is told after it."""
+TIME = "time"
+"""Why an agent was ended that worked for longer than it may."""
 FAULTS: Mapping[int, GradingFault] = {401: "auth", 403: "auth", 402: "quota", 429: "rate_limit", 502: "transport"}
 
 
@@ -83,6 +87,7 @@ class Setting:
             if not stop.done():
                 stop.set_result(limit)
 
+        clock = WorkTime(context.timeout_s, lambda: reached(TIME))
         limits = TrialLimits(time_s=context.timeout_s, turns=self.turns, output_bytes=OUTPUT_BYTES)
         limiter = context.limits.named(self.rate_limit or self.agent.PROVIDER)
         proxy = KeyProxy(
@@ -90,7 +95,7 @@ class Setting:
             key=context.secrets[self.secret],
             limits=limits,
             reached=reached,
-            turn=lambda: limiter.slot(TOKENS_A_TURN),
+            turn=lambda: clock.turn(limiter, TOKENS_A_TURN),
         )
         door = await inside.door(proxy.serve)
         home = question.home.root / "home"
@@ -108,16 +113,17 @@ class Setting:
         )
         env = inside.environment({**plan.env, **question.env})
         plan.write_files(home)
-        child = await inside.run(
-            [*door.prefix, self.program or plan.argv[0], *plan.argv[1:], *self.args],
-            cwd=question.workspace,
-            env=env,
-            stdin=plan.stdin,
-            timeout_s=context.timeout_s,
-            output_bytes=OUTPUT_BYTES,
-            stop=stop,
-            read=[question.workspace],
-        )
+        with clock:
+            child = await inside.run(
+                [*door.prefix, self.program or plan.argv[0], *plan.argv[1:], *self.args],
+                cwd=question.workspace,
+                env=env,
+                stdin=plan.stdin,
+                timeout_s=context.timeout_s + QUEUE_S,
+                output_bytes=OUTPUT_BYTES,
+                stop=stop,
+                read=[question.workspace],
+            )
         transcript, _ = self.agent.read(child.stdout, home, OUTPUT_BYTES)
         if (fault := self._fault(child, transcript, proxy, context)) is not None:
             raise fault
@@ -127,8 +133,10 @@ class Setting:
         self, child: ChildResult, transcript: Transcript, proxy: KeyProxy, context: JudgeContext
     ) -> GraderError | None:
         """Why what it said is no verdict; None when it may be one."""
-        if child.timed_out:
+        if child.stopped == TIME:
             return GraderError(f"{self.runtime} did not end within {context.timeout_s:g} s", "timeout")
+        if child.timed_out:
+            return GraderError(f"{self.runtime} waited over {QUEUE_S:g} s for its turns; see rate_limits", "timeout")
         if child.stopped == "turns":
             return GraderError(f"{self.runtime} reached its limit of {self.turns} calls of the model (max_turns)")
         if child.stopped or child.output_truncated:

@@ -65,9 +65,12 @@ class Counts(Model):
     planned: int
     scored: int
     errored: int
+    """Without a score: `grading_errors`, `incomplete`, and the rest are infrastructure failures."""
     missing: int
     ungraded: int
     grading_errors: int
+    incomplete: int | None = None
+    """Trials that left nothing to score, by nobody's fault; None: none."""
     retried: int | None = None
     """Trials whose last attempt replaced others; None: none."""
     superseded: int | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,12 +18,13 @@ from mst.model.comparison import (
     TrialFlips,
 )
 from mst.model.keys import short_id
+from mst.model.printed import ComparisonDocument
 from mst.model.summary import VerdictRecord
-from mst.model.trial import RUN_FORMAT
 from mst.report.changes import change_words, changes
 from mst.report.console import INDENT, say, say_verdict
 from mst.report.figures import count, percent, percent_interval, points
 from mst.report.gates import GateOutcome
+from mst.report.summary_json import gate_record
 from mst.report.text import names, one_line
 from mst.runs.compare import compare_runs
 from mst.runs.folder import RunFolder
@@ -42,14 +42,9 @@ def compared(first: RunFolder, second: RunFolder) -> RunComparison:
     return found.model_copy(update={"changes": changes(first.run(), second.run(), found.cases)})
 
 
-def comparison_document(found: RunComparison, gate: GateOutcome) -> dict[str, Any]:
+def comparison_document(found: RunComparison, gate: GateOutcome) -> ComparisonDocument:
     """What `mst compare --json` prints; unknown numbers are null."""
-    return {
-        "format": RUN_FORMAT,
-        "kind": "comparison",
-        **found.model_dump(mode="json", by_alias=True),
-        "gate": {"conditions": list(gate.conditions), "failed": gate.failed, "reasons": list(gate.reasons)},
-    }
+    return ComparisonDocument(**dict(found), gate=gate_record(gate))
 
 
 def render_comparison(found: RunComparison, console: Console) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from mst.model.keys import TrialKey
+from mst.model.printed import CauseRecord, DiagnosisDocument, ExampleRecord, NextStep
 from mst.model.results import CaseResult, TrialResult
 from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord
 from mst.model.summary import HealthFinding, SummaryRecord
-from mst.model.trial import RUN_FORMAT
 from mst.report.console import INDENT, say
 from mst.report.failures import Reason, reasons
 from mst.report.figures import count
@@ -27,10 +26,10 @@ MAX_CAUSES = 500
 """Causes that are kept; further ones are counted together."""
 MAX_CASES = 20
 EXCERPT_CHARS = 300
-ORDER = ("missing", "infrastructure", "grading error", "comparison error", "limit", "program", "check", "assertion",
-         "judge", "unexplained", "ungraded", "other")  # fmt: skip
+ORDER = ("missing", "infrastructure", "incomplete", "grading error", "comparison error", "limit", "program", "check",
+         "assertion", "judge", "unexplained", "ungraded", "other")  # fmt: skip
 """What must be mended before the numbers mean something comes first; failed answers by size."""
-_BEFORE = {what: rank for rank, what in enumerate(ORDER[:4])}
+_BEFORE = {what: rank for rank, what in enumerate(ORDER[:5])}
 
 
 @dataclass(slots=True)
@@ -99,17 +98,15 @@ def diagnose(view: RunView, naming: Naming, *, variants: tuple[str, ...] = ()) -
     return Diagnosis(view.run(), outcomes, ordered)
 
 
-def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
+def diagnosis_document(found: Diagnosis) -> DiagnosisDocument:
     """What `mst diagnose --json` prints."""
-    return {
-        "format": RUN_FORMAT,
-        "kind": "diagnosis",
-        "runId": found.run.run_id,
-        "evalName": found.run.eval_name,
-        "trials": found.outcomes.total(),
-        "outcomes": dict(found.outcomes),
-        "causes": [_cause_document(cause) for cause in found.causes],
-    }
+    return DiagnosisDocument(
+        run_id=found.run.run_id,
+        eval_name=found.run.eval_name,
+        trials=found.outcomes.total(),
+        outcomes=dict(found.outcomes),
+        causes=[_cause_record(cause) for cause in found.causes],
+    )
 
 
 def render_diagnosis(found: Diagnosis, console: Console, *, limit: int) -> None:
@@ -140,6 +137,7 @@ def headline(found: Diagnosis) -> str:
     said = {
         "failed": "failed",
         "infrastructure": "broke down",
+        "incomplete": "with nothing to score",
         "missing": "missing",
         "grading error": "without a verdict",
         "ungraded": "ungraded",
@@ -214,17 +212,17 @@ def _is_about(finding: HealthFinding, cause: Cause) -> bool:
     return finding.kind in doubts and finding.grader in {grader, cause.who}
 
 
-def _cause_document(cause: Cause) -> dict[str, Any]:
+def _cause_record(cause: Cause) -> CauseRecord:
     key, text = cause.example
-    return {
-        "what": cause.what,
-        "title": cause.title,
-        "grader": cause.who or None,
-        "kind": cause.fault or None,
-        "stage": cause.stage or None,
-        "count": cause.total,
-        "byVariant": dict(cause.by_variant),
-        "cases": list(cause.cases),
-        "example": {"variant": key.variant, "case": key.case_id, "trial": key.trial, "text": text},
-        "next": [{"say": step.say, "command": step.command} for step in cause.steps],
-    }
+    return CauseRecord(
+        what=cause.what,
+        title=cause.title,
+        grader=cause.who or None,
+        kind=cause.fault or None,
+        stage=cause.stage or None,
+        count=cause.total,
+        by_variant=dict(cause.by_variant),
+        cases=list(cause.cases),
+        example=ExampleRecord(variant=key.variant, case=key.case_id, trial=key.trial, text=text),
+        next=[NextStep(say=step.say, command=step.command) for step in cause.steps],
+    )

@@ -15,8 +15,8 @@ MAX_GROUPS = 500
 """Groups that are kept; further ones are counted together."""
 
 GroupKind = Literal["failed", "apart"]
-What = Literal["missing", "infrastructure", "grading error", "ungraded", "check", "judge", "assertion", "limit",
-               "program", "unexplained"]  # fmt: skip
+What = Literal["missing", "infrastructure", "incomplete", "grading error", "ungraded", "check", "judge", "assertion",
+               "limit", "program", "unexplained"]  # fmt: skip
 """What a reason is about: what never came back or broke, who gave no verdict, who failed it, what ended the program."""
 
 
@@ -48,6 +48,7 @@ class Reason:
             return f"infrastructure failure ({known})" if known else "infrastructure failure"
         return {
             "missing": "missing: nothing came back",
+            "incomplete": "incomplete: there is nothing to score",
             "grading error": f"grading error: {one_line(self.who, limit=80)}",
             "ungraded": "ungraded: no grader that counts looked at it",
             "limit": f"limit reached: {self.fault}",
@@ -118,6 +119,8 @@ def reasons(trial: TrialResult) -> list[Reason]:
     if state == "infrastructure":
         stage = str((trial.client_diagnostics or {}).get("failedStage") or "")
         return [Reason("infrastructure", trial.error or "no message", fault=trial.error_kind or "", stage=stage)]
+    if state == "incomplete":
+        return [Reason("incomplete", trial.error or "no message")]
     if state == "grading error":
         return _owed(trial)
     if state == "ungraded":

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mst.model.printed import ListedRunRecord, ListedVariant, RunsDocument
 from mst.model.summary import VariantSummary
 from mst.report.figures import percent
 from mst.report.text import one_line
@@ -63,39 +62,39 @@ def _folded(parts: list[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def list_document(listed: Listed) -> dict[str, Any]:
+def list_document(listed: Listed) -> RunsDocument:
     """What `mst ls --json` prints; unknown numbers are null."""
-    return {
-        "runs": [_row(one) for one in listed.runs],
-        "more": listed.more,
-        "wrong": [str(error) for error in listed.wrong],
-    }
+    return RunsDocument(
+        runs=[_row(one) for one in listed.runs],
+        more=listed.more,
+        wrong=[str(error) for error in listed.wrong],
+    )
 
 
-def _row(one: ListedRun) -> dict[str, Any]:
+def _row(one: ListedRun) -> ListedRunRecord:
     run = one.run
-    return {
-        "runId": run.run_id,
-        "shortId": one.short_id,
-        "eval": run.eval_name,
-        "createdAt": run.created_at,
-        "gradedFrom": run.graded_from,
-        "state": one.state,
-        "phases": run.phases.to_dict(),
-        "narrowed": run.partial,
-        "latest": one.latest,
-        "baseline": run.baseline,
-        "variants": [_variant(found) for found in one.variants],
-        "place": one.place,
-    }
+    return ListedRunRecord(
+        run_id=run.run_id,
+        short_id=one.short_id,
+        eval=run.eval_name,
+        created_at=run.created_at,
+        graded_from=run.graded_from,
+        state=one.state,
+        phases=run.phases,
+        narrowed=run.partial,
+        latest=one.latest,
+        baseline=run.baseline,
+        variants=[_variant(found) for found in one.variants],
+        place=one.place,
+    )
 
 
-def _variant(found: VariantSummary) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "passRate": found.pass_rate,
-        "casesPassed": found.result.passed,
-        "cases": found.result.total,
-        "scored": found.counts.scored,
-        "planned": found.counts.planned,
-    }
+def _variant(found: VariantSummary) -> ListedVariant:
+    return ListedVariant(
+        name=found.name,
+        pass_rate=found.pass_rate,
+        cases_passed=found.result.passed,
+        cases=found.result.total,
+        scored=found.counts.scored,
+        planned=found.counts.planned,
+    )

@@ -84,6 +84,14 @@ def steps(reason: Reason, naming: Naming, *, cases: Sequence[str], suspect: str 
         return [Step("collect what is missing", _collect(naming))]
     if reason.what == "infrastructure":
         return _broken(reason, naming)
+    if reason.what == "incomplete":
+        return [
+            Step(
+                "nothing is wrong with the machine, and made again they come out the same: give the client what they "
+                "lack (a solution for the oracle, a line for the import), or leave these cases out",
+                shlex.join(["mst", "validate", naming.config]),
+            )
+        ]
     if reason.what == "grading error":
         return owed(reason.fault, naming)
     if reason.what == "ungraded":

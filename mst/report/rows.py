@@ -25,6 +25,7 @@ CODES: dict[Outcome, str] = {
     "missing": "m",
     "grading error": "g",
     "ungraded": "u",
+    "incomplete": "n",
 }
 """A trial's outcome in one letter of the index; `report.js` knows the same letters."""
 

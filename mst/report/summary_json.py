@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from mst.model.base import Model
+from mst.model.printed import GateRecord, OutcomeDocument
 from mst.model.run import RunRecord
 from mst.model.summary import SummaryRecord
-from mst.model.trial import RUN_FORMAT
 from mst.report.gates import GateOutcome, exit_code, outcome_codes
 from mst.report.words import warnings
 
 
-def summary_document(run: RunRecord, summary: SummaryRecord, *, path: Path, gate: GateOutcome) -> dict[str, Any]:
-    """The outcome of a run as plain JSON types. Unlike stored files it spells out nulls: unknown is visible.
+def summary_document(run: RunRecord, summary: SummaryRecord, *, path: Path, gate: GateOutcome) -> OutcomeDocument:
+    """The outcome of a run.
 
     Args:
         run: the run's record.
@@ -23,29 +21,28 @@ def summary_document(run: RunRecord, summary: SummaryRecord, *, path: Path, gate
         gate: what the gate made of the summary.
     """
     report = path / "report" / "index.html"
-    return {
-        "format": RUN_FORMAT,
-        "kind": "outcome",
-        "runId": run.run_id,
-        "evalName": run.eval_name,
-        "gradedFrom": run.graded_from,
-        "path": str(path),
-        "report": str(report) if report.is_file() else None,
-        "phases": _spelled_out(run.phases),
-        "partial": run.partial,
-        "graded": summary.graded is not False,
-        "baseline": summary.baseline,
-        "variants": [_spelled_out(variant) for variant in summary.variants],
-        "verdicts": [_spelled_out(verdict) for verdict in summary.verdicts],
-        "graderErrors": summary.grader_errors,
-        "errorPolicy": {name: _spelled_out(policy) for name, policy in summary.error_policy.items()},
-        "health": [_spelled_out(finding) for finding in summary.health],
-        "looks": summary.looks,
-        "warnings": warnings(run, summary),
-        "gate": {"conditions": list(gate.conditions), "failed": gate.failed, "reasons": list(gate.reasons)},
-        "exitCode": exit_code(outcome_codes(run.phases, gate)),
-    }
+    return OutcomeDocument(
+        run_id=run.run_id,
+        eval_name=run.eval_name,
+        graded_from=run.graded_from,
+        path=str(path),
+        report=str(report) if report.is_file() else None,
+        phases=run.phases,
+        partial=run.partial,
+        graded=summary.graded is not False,
+        baseline=summary.baseline,
+        variants=summary.variants,
+        verdicts=summary.verdicts,
+        grader_errors=summary.grader_errors,
+        error_policy=summary.error_policy,
+        health=summary.health,
+        looks=summary.looks,
+        warnings=warnings(run, summary),
+        gate=gate_record(gate),
+        exit_code=exit_code(outcome_codes(run.phases, gate)),
+    )
 
 
-def _spelled_out(model: Model) -> dict[str, Any]:
-    return model.model_dump(mode="json", by_alias=True)
+def gate_record(gate: GateOutcome) -> GateRecord:
+    """The gate's answer as it is printed."""
+    return GateRecord(conditions=list(gate.conditions), failed=gate.failed, reasons=list(gate.reasons))

@@ -38,12 +38,13 @@ def comparison_rows(summary: SummaryRecord, rows: Rows) -> list[TableRow]:
         *_group_rows(summary, rows.groups),
         _heading("trials", variants),
         *(
-            _row(label, [f"{getattr(found.counts, name):,}" for found in variants])
+            _row(label, [f"{getattr(found.counts, name) or 0:,}" for found in variants])
             for label, name in (
                 ("planned", "planned"),
                 ("scored", "scored"),
                 ("errored (out of the rates)", "errored"),
                 ("of these by a grading error", "grading_errors"),
+                ("of these with nothing to score", "incomplete"),
                 ("missing", "missing"),
                 ("ungraded", "ungraded"),
             )

@@ -37,7 +37,7 @@ class RunView(Protocol):
         ...
 
 
-Outcome = Literal["passed", "failed", "infrastructure", "missing", "grading error", "ungraded"]
+Outcome = Literal["passed", "failed", "infrastructure", "missing", "grading error", "ungraded", "incomplete"]
 
 
 def trial_results(case: CaseResult) -> list[TrialResult]:
@@ -62,7 +62,7 @@ def outcome(trial: TrialResult) -> Outcome:
     if trial.grading_error is not None:
         return "grading error"
     if trial.passed is None:
-        return "infrastructure" if trial.error is not None and not trial.ungraded else "ungraded"
+        return "incomplete" if trial.error is not None and not trial.ungraded else "ungraded"
     return "passed" if trial.passed else "failed"
 
 

@@ -9,6 +9,9 @@ from mst.report.beside import position_words
 from mst.report.figures import count, p_value, percent, points, points_interval
 from mst.report.text import names, one_line
 
+_UNCOUNTED = frozenset({"missing", "ungraded", "with nothing to score"})
+"""What is said of trials without a noun that takes a plural."""
+
 
 def claim(verdict: VerdictRecord) -> str:
     """The verdict as a sentence without numbers; contains the verdict word."""
@@ -80,14 +83,15 @@ def counts_line(counts: Counts) -> str:
     """The honest denominator: what was scored of what was planned, and what became of the rest."""
     parts = [f"{counts.scored:,} of {count(counts.planned, 'trial')} scored"]
     rest = {
-        "infrastructure failure": counts.errored - counts.grading_errors,
+        "infrastructure failure": counts.errored - counts.grading_errors - (counts.incomplete or 0),
+        "with nothing to score": counts.incomplete,
         "missing": counts.missing,
         "ungraded": counts.ungraded,
         "grading error": counts.grading_errors,
     }
     for label, number in rest.items():
         if number:
-            parts.append(f"{number:,} {label}" if label in {"missing", "ungraded"} else count(number, label))
+            parts.append(f"{number:,} {label}" if label in _UNCOUNTED else count(number, label))
     if counts.retried:
         parts.append(f"{counts.retried:,} retried")
     return ", ".join(parts)

@@ -13,7 +13,9 @@ from mst.grade.contract import Grader, Pair
 from mst.grade.names import graders_for, pairwise_for
 from mst.judges.contract import Subject
 from mst.model.case import Case, EvalPlan
-from mst.model.keys import TrialKey
+from mst.model.keys import RunId, TrialKey
+from mst.model.printed import Printed
+from mst.runs.calibrate import Calibration
 from mst.runs.folder import RunFolder
 
 
@@ -119,6 +121,14 @@ async def assess(
         if wanted.bias:
             found += await assessor.pair_bias(judge, subjects)
     return found
+
+
+class AssessmentDocument(Printed):
+    """`mst judges assess`; null: not asked for."""
+
+    run_id: RunId
+    assessments: list[Assessment] | None
+    calibration: list[Calibration] | None
 
 
 def lines(found: Sequence[Assessment]) -> Iterator[str]:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from mst.errors import InfrastructureError, UsageError
-from mst.model.keys import segment
+from mst.model.keys import segment, source_stem
 from mst.runs.folder import RunFolder
 from mst.store.contract import Store
 from mst.store.fetch import fetch_listing
-from mst.store.find import FoundManifest, find_run, read_run
+from mst.store.find import FoundManifest, find_run, list_runs, read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
 
@@ -67,6 +67,18 @@ def read_stored(store: Store, ref: str, need: Need, cache: Path, *, eval_name: s
         _fetch(store, Listing.of_source(run.eval_name, source), runs / source.run_id, need)
     _fetch(store, Listing.of(found.manifest), runs / run.run_id, need)
     return RunFolder(runs / run.run_id)
+
+
+def stored_gradings(store: Store, eval_name: str, run_id: str, cache: Path) -> list[RunFolder]:
+    """A run and its regrades that a store holds, each with its numbers only. `run_id` is of any of them.
+
+    Raises:
+        CorruptFile, FormatError, StoreError: one cannot be read.
+        InfrastructureError: the cache folder cannot be made.
+    """
+    stem = source_stem(run_id)
+    held = [run.run_id for run in list_runs(store, eval_name) if source_stem(run.run_id) == stem]
+    return [read_stored(store, one, "numbers", cache, eval_name=eval_name) for one in held]
 
 
 def is_needed(path: str, need: Need) -> bool:

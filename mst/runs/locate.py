@@ -11,7 +11,7 @@ from pathlib import Path
 from mst.config.files import read_stored
 from mst.errors import InfrastructureError, UsageError
 from mst.model.keys import RUN_ID, regrade_number, segment, short_id, source_stem
-from mst.model.run import LatestRecord
+from mst.model.run import LatestRecord, RunRecord
 from mst.runs.folder import RunFolder
 
 RESULTS_ROOT = Path(".mst-results")
@@ -116,9 +116,20 @@ def all_runs(root: Path) -> Iterator[RunFolder]:
 
 def regrades_of(source: RunFolder) -> list[RunFolder]:
     """A run's regrades, by number."""
-    stem = source_stem(source.run_id)
-    found = [RunFolder(path.parent) for path in source.path.parent.glob(f"{stem}.g*/run.json")]
+    return [folder for folder in gradings_in(source.path.parent, source.run_id) if folder.run_id != source.run_id]
+
+
+def gradings_in(runs: Path, run_id: str) -> list[RunFolder]:
+    """A run and its regrades, as far as a folder has them, by number. `run_id` is of any of them."""
+    stem = source_stem(run_id)
+    found = [RunFolder(path.parent) for pattern in (stem, f"{stem}.g*") for path in runs.glob(f"{pattern}/run.json")]
     return sorted(
         (folder for folder in found if RUN_ID.fullmatch(folder.run_id)),
         key=lambda folder: regrade_number(folder.run_id),
     )
+
+
+def is_under_way(run: RunRecord) -> bool:
+    """Whether a run that collects has not come to its end: it owes trials, or the grading that it was begun with."""
+    ended = run.finished_at is not None or (run.phases.collect == "complete" and run.grading is None)
+    return run.graded_from is None and not ended

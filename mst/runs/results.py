@@ -130,7 +130,7 @@ def case_result(
         transcript_evidence=first.transcript_evidence,
         baseline_pass=baseline_pass,
         trial_results=results,
-        **_repeats(outcomes),
+        **_repeats(outcomes, broken=sum(result.is_infrastructure_error is True for result in results)),
     )
 
 
@@ -146,12 +146,11 @@ def _threshold(plan: EvalPlan, case: Case) -> float:
     return plan.pass_threshold if case.pass_threshold is None else case.pass_threshold
 
 
-def _repeats(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _repeats(outcomes: Sequence[Outcome], *, broken: int) -> dict[str, Any]:
     if len(outcomes) < 2:
         return {}
     scored = [outcome for outcome in outcomes if outcome.fate is Fate.SCORED]
     passed = sum(outcome.passed is True for outcome in scored)
-    broken = sum(outcome.fate in (Fate.ERRORED, Fate.MISSING) for outcome in outcomes)
     found: dict[str, Any] = {
         "infrastructure_error_count": broken,
         "infrastructure_error_rate": round(broken / len(outcomes), 6),

@@ -34,6 +34,7 @@ class VariantTotals:
     planned: int = 0
     passed: int = 0
     grading_errors: int = 0
+    incomplete: int = 0
     duration_ms: float = 0.0
     means: dict[str, Mean] = field(default_factory=dict)
     client_usage: Usage | None = None
@@ -71,6 +72,7 @@ class VariantTotals:
         if record is None:
             return
         self.collected += not record.infrastructure_error
+        self.incomplete += record.status == "incomplete"
         self.retried += record.attempts_before > 0
         self.superseded += record.attempts_before
         self._add_transcript(trial)
@@ -110,6 +112,7 @@ class VariantTotals:
             missing=self.fates[Fate.MISSING],
             ungraded=self.fates[Fate.UNGRADED],
             grading_errors=self.grading_errors,
+            incomplete=self.incomplete or None,
             retried=self.retried or None,
             superseded=self.superseded or None,
         )

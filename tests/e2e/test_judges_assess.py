@@ -120,7 +120,7 @@ def test_labels_of_people_give_agreement_and_corrected_rates(stored):
     said = run_mst("judges", "assess", regrade.run_id, "--calibrate", labels, "--json", cwd=home)
     assert said.code == 0, said.err
     document = json.loads(said.out)
-    assert "assessments" not in document
+    assert document["assessments"] is None
     found = {one["grader"]: one for one in document["calibration"]}
     assert (found["judge.well"]["kappa"], found["judge.well"]["tpr"], found["judge.well"]["tnr"]) == (1, 1, 1)
     assert found["judge.well"].get("finding") is None

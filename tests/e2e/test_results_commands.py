@@ -252,3 +252,20 @@ def test_nothing_is_wider_than_the_terminal_and_no_color_is_kept(mst, two, monke
         assert said.code == 0, said.err
         assert "\x1b" not in said.out
         assert all(len(line) <= width or line.strip().startswith("mst ") for line in said.out.splitlines())
+
+
+def test_grade_sets_of_a_store_and_of_this_folder_are_shown_together(mst, two, uri):
+    run = two[0]
+    assert mst("grade", run, "--results", uri, "--fail-on", "never").code == 0  # g2, here and in the store
+    assert mst("grade", run, "--results", uri, "--fail-on", "never").code == 0  # g3
+    shutil.rmtree(Path(".mst-results/echoes/runs") / f"{run}.g3")  # as if another machine had made it
+    assert mst("grade", run, "--results", uri, "--fail-on", "never").code == 0  # g4
+    shutil.rmtree(Path("store/echoes/runs") / f"{run}.g4")  # as if it had not been pushed
+
+    def shown(*arguments):
+        document = json.loads(mst("show", *arguments, "--grade-sets", "--json").out)
+        return [found["runId"].partition(".")[2] for found in document["sets"]]
+
+    assert shown(run) == ["", "g2", "g4"]
+    assert shown(run, "--results", uri) == ["", "g2", "g3", "g4"]
+    assert shown(f"{uri}/echoes/runs/{run}.g3", "--output-dir", "nothing") == ["", "g2", "g3"]

@@ -5,6 +5,7 @@
   const OUTCOMES = {
     p: ["passed", "\u2713", "pass"], f: ["failed", "\u2717", "fail"], i: ["infrastructure failure", "!", "none"],
     m: ["missing", "?", "none"], g: ["grading error", "*", "none"], u: ["ungraded", "\u2013", "none"],
+    n: ["nothing to score", "\u00b7", "none"],
   };
   const FLIPS = { regression: "regression", down: "down", up: "up" };
   const $ = (id) => document.getElementById(id);
@@ -106,7 +107,7 @@
     ["up", "up from the baseline", (row) => row.flip === "up"],
     ["f", "some trial failed", (row) => hasOutcome(row, "f")],
     ["differ", "variants differ", (row) => new Set(row.cells.map((cell) => cell[3])).size > 1],
-    ["apart", "some trial without a score", (row) => row.cells.some((cell) => /[imgu]/.test(cell[1]))],
+    ["apart", "some trial without a score", (row) => row.cells.some((cell) => /[imgnu]/.test(cell[1]))],
     ["g", "grading error", (row) => hasOutcome(row, "g")],
     ["same", "all passed everywhere", (row) => row.cells.every((cell) => cell[3] === true)],
   ];

@@ -58,7 +58,11 @@ TRIALS = (
     Column("is_baseline", "flag", "whether the others are compared with this variant"),
     Column("dataset", "text", "name of the case's dataset"),
     Column("tags", "text", "the case's tags, joined by `;`"),
-    Column("outcome", "text", "`passed`, `failed`, `infrastructure`, `missing`, `grading error` or `ungraded`"),
+    Column(
+        "outcome",
+        "text",
+        "`passed`, `failed`, `infrastructure`, `missing`, `grading error`, `ungraded` or `incomplete`",
+    ),
     Column("passed", "flag", "empty unless the trial was scored; only scored trials enter pass rates"),
     Column("case_passed", "flag", "whether the case passed: its share of passed trials reached its threshold"),
     Column("error_kind", "text", "whose fault an error was"),

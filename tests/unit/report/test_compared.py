@@ -137,7 +137,7 @@ def test_what_changed_alike_in_several_variants_is_told_once(fell):
 
 
 def test_the_document_has_changes_cases_variants_and_gate(fell):
-    document = comparison_document(fell, GateOutcome(conditions=("never",), failed=False, reasons=()))
+    document = comparison_document(fell, GateOutcome(conditions=("never",), failed=False, reasons=())).to_print()
     assert (document["kind"], document["sameTrials"]) == ("comparison", False)
     assert document["cases"]["changed"] == ["c7"]
     assert document["variants"][1]["verdict"]["verdict"] == "worse"

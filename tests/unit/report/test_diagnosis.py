@@ -83,7 +83,7 @@ def test_what_is_left_out_is_counted(found):
 
 
 def test_the_document_has_all_of_it(found):
-    document = diagnosis_document(found)
+    document = diagnosis_document(found).to_print()
     assert document["kind"] == "diagnosis"
     assert sum(document["outcomes"].values()) == document["trials"] == 96
     first = document["causes"][0]

@@ -1,5 +1,6 @@
+from mst.model.results import TrialResult
 from mst.report import failures
-from mst.report.failures import Failures
+from mst.report.failures import Failures, reasons
 from mst.report.view import trial_results
 
 
@@ -35,3 +36,10 @@ def test_groups_are_bounded_and_the_rest_is_counted_together(four, monkeypatch):
     found = [group for kind in ("failed", "apart") for group in collected(four).groups(kind)]
     assert sorted({group.title for group in found})[1:] == ["other reasons"]
     assert sum(group.total for group in found) == trials
+
+
+def test_a_trial_that_left_nothing_to_score_is_no_infrastructure_failure():
+    trial = TrialResult(trial=0, passed=None, scores={}, duration_ms=0, error="no solution/ and no expected.answer")
+    assert [(reason.title, reason.text) for reason in reasons(trial)] == [
+        ("incomplete: there is nothing to score", "no solution/ and no expected.answer")
+    ]

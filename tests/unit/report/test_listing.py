@@ -41,7 +41,7 @@ def test_a_run_without_grades_has_no_rates(four):
 def test_the_document_spells_out_what_is_not_known(four):
     one = listed(four, "a")
     variant = one.variants[0].model_copy(update={"pass_rate": None})
-    document = list_document(Listed([ListedRun(one.run, "complete", False, [variant], "x")], 3, []))
+    document = list_document(Listed([ListedRun(one.run, "complete", False, [variant], "x")], 3, [])).to_print()
     assert document["more"] == 3
     (row,) = document["runs"]
     assert row["variants"][0]["passRate"] is None

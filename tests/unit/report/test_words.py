@@ -88,3 +88,10 @@ def test_an_interval_that_seems_to_disagree_with_its_verdict_is_explained(four, 
     verdict = four.summary.verdicts[0].model_copy(update={"verdict": word, "interval": Rate(lower=lower, upper=upper)})
     note = interval_note(verdict)
     assert (note is None) if says is None else (says in note and "exact test" in note)
+
+
+def test_what_left_nothing_to_score_is_no_infrastructure_failure():
+    gaps = Counts(planned=9, scored=5, errored=4, missing=0, ungraded=0, grading_errors=1, incomplete=2)
+    assert counts_line(gaps) == (
+        "5 of 9 trials scored, 1 infrastructure failure, 2 with nothing to score, 1 grading error"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -219,3 +220,28 @@ def test_a_stored_run_has_these_numbers_in_its_summary(tmp_path):
     [verdict] = summary.verdicts
     assert verdict.enough.more_trials_add_nothing
     assert verdict.metric_differences["duration_s_mean"].cases == 8
+
+
+def test_trials_with_nothing_to_score_are_errored_and_told_apart_from_broken_machines(tmp_path):
+    cases = Cases(tmp_path)
+    case = Case(id="c", dataset="d")
+    trials = []
+    for number, changes in enumerate(
+        [
+            {"status": "incomplete", "error": "no solution"},
+            {"status": "error", "error": "disk full", "error_kind": "environment", "infrastructure_error": True},
+            {},
+        ]
+    ):
+        subject = make_subject(tmp_path, text="x", variant="a")
+        subject = replace(subject, record=subject.record.model_copy(update=changes))
+        key = TrialKey(variant="a", case_id="c", trial=number)
+        score = {"g": GraderScore(passed=True)}
+        grading = None if changes else TrialGrading(key=key, trial_digest="", scores=score, identities={})
+        trials.append(GradedTrial(key=key, subject=subject, grading=grading))
+    graded = GradedCase(case=case, trials=trials, comparisons=[])
+    results = case_results(PLAN, graded, ["a"])
+    cases.totals.add(graded, results)
+    counts = cases.totals.variants["a"].counts()
+    assert (counts.scored, counts.errored, counts.grading_errors, counts.incomplete) == (1, 2, 0, 1)
+    assert results[0].infrastructure_error_count == 1
