@@ -40,6 +40,8 @@ COMMANDS = {
     "doctor": ("doctor", "What works here, what is missing, and the fix."),
 }
 """Command to module and one line of help; the modules hold the rest."""
+SHOWN = 2000
+"""Characters of one line of an error that are printed."""
 HIDDEN = {"collect": "shard", "grade-shard": "shard"}
 
 
@@ -113,8 +115,16 @@ def main() -> None:
     except (click.ClickException, KeyboardInterrupt, MstError, OSError) as error:
         said, code = _said_of(error)
         for line in said.splitlines():
-            click.echo(f"mst: {line}", err=True)
+            click.echo(f"mst: {_shown(line)}", err=True)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _shown(line: str) -> str:
+    """What others wrote may be in it - a name, an answer - and must neither steer a terminal nor fill it."""
+    from mst.report.text import visible
+
+    more = len(line) - SHOWN
+    return visible(line) if more <= 0 else f"{visible(line[:SHOWN])}... ({more:,} more characters)"
 
 
 def _said_of(error: BaseException) -> tuple[str, int]:

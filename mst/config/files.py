@@ -19,6 +19,8 @@ from mst.model.base import FileRef
 CHUNK_BYTES = 1024 * 1024
 MAX_STORED_BYTES = 1024 * 1024 * 1024
 """More than any document of ours has: one that is larger is something else, and is not read into memory."""
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""The same for a line of `results.json` or `cases.jsonl`: one case with all its trials."""
 
 
 class FileSource(Protocol):
@@ -124,10 +126,10 @@ def read_stored(path: Path) -> bytes:
 
 
 def stored_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that mst wrote, each with its end; bounded as `read_stored` is, line by line."""
+    """The lines of a file that mst wrote, each with its end; bounded line by line."""
     with open_stored(path) as stream:
-        while line := stream.readline(MAX_STORED_BYTES + 1):
-            if len(line) > MAX_STORED_BYTES:
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
                 raise CorruptFile(f"{path}: one of its lines is longer than mst ever writes there")
             yield line
 

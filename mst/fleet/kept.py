@@ -10,6 +10,7 @@ from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from mst.config.moving import copy_whole
 from mst.model.fleet import ShardRef
 from mst.model.shard import Unit, UnitKey, unit_name
 from mst.shards.contract import ShardSpec, UnitDone
@@ -69,7 +70,7 @@ def _move(kept: Path, results: Path, relative: str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     # an artifact may belong to several units
     if not target.exists():
-        shutil.copyfile(kept / relative, target)
+        copy_whole(kept / relative, target)
     return target
 
 

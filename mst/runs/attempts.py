@@ -10,12 +10,12 @@ down.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from mst.collect.retrying import link
 from mst.config.files import read_stored, write_atomic
+from mst.config.moving import move_folder
 from mst.model.base import digest_bytes
 from mst.model.keys import TrialKey, segment
 from mst.model.trial import TrialRecord
@@ -72,8 +72,7 @@ def _keep(folder: RunFolder, record: TrialRecord, artifacts: Path | None) -> Non
     update: dict[str, object] = {"run_id": folder.run_id}
     target = home / "artifacts"
     if artifacts is not None and not target.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        shutil.move(artifacts, target)
+        move_folder(artifacts, target)
     if target.exists():
         update["artifacts"] = target.relative_to(folder.path).as_posix()
     write_atomic(home / "trial.json", record.model_copy(update=update).to_json())

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from mst.config.cases import CaseFile
 from mst.config.files import FolderFiles, read_stored, remove_halves, stored_lines, write_atomic
+from mst.config.moving import move_folder
 from mst.errors import CorruptFile, InfrastructureError, ObjectMissing, UsageError
 from mst.judges.contract import Subject
 from mst.model.base import FileRef, Head, check_format, first_fault
@@ -141,7 +142,7 @@ class RunFolder:
 
         Args:
             record: of the trial, without its artifact path.
-            artifacts: folder with the exported files, on the same disk; it is moved, not copied.
+            artifacts: folder with the exported files; it is moved.
         """
         key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
         update: dict[str, object] = {"run_id": self.run_id}
@@ -149,8 +150,7 @@ class RunFolder:
             target = self.artifact_folder(key)
             if target.exists():
                 shutil.rmtree(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(artifacts, target)
+            move_folder(artifacts, target)
             update["artifacts"] = target.relative_to(self.path).as_posix()
         write_atomic(self.trial_path(key), record.model_copy(update=update).to_json())
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mst.config.cases import CaseFile
 from mst.config.files import FileSource
+from mst.config.moving import copy_whole
 from mst.config.resolve import ResolvedEval, load_eval
 from mst.errors import UsageError
 from mst.model.base import FileRef
@@ -104,7 +104,7 @@ def write_inputs(folder: RunFolder, inputs: GradeInputs) -> CaseFile:
     for file in _grading_files(inputs.plan, inputs.cases.equipped()):
         path = target / file.sha256
         if not path.exists():
-            shutil.copyfile(inputs.files.locate(file.sha256), path)
+            copy_whole(inputs.files.locate(file.sha256), path)
     return inputs.cases.copy(folder.inputs / "cases.jsonl")
 
 

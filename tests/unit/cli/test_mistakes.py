@@ -1,5 +1,7 @@
 """Mistakes on the command line are one line each, with the place and where to look."""
 
+import json
+
 import pytest
 
 from mst.cli.progress import Progress
@@ -63,3 +65,13 @@ def test_what_the_machine_refuses_is_one_line_with_the_place(capsys, monkeypatch
     monkeypatch.setattr("mst.runs.listed.local_runs", refuse)
     said = call_mst(capsys, "ls")
     assert (said.code, said.out, said.error_lines) == (4, "", [says])
+
+
+def test_what_others_wrote_neither_steers_nor_fills_the_terminal(capsys, tmp_path):
+    config = tmp_path / "eval.json"
+    named = "\x1b[31m" + "x" * 100_000
+    config.write_text(json.dumps({"name": "n", "datasets": [{named: "a"}], "variants": [{"name": "v"}]}))
+    said = call_mst(capsys, "validate", config)
+    assert (said.code, "\x1b" in said.err) == (2, False)
+    assert max(map(len, said.error_lines)) < 2100
+    assert "more characters)" in said.err

@@ -271,6 +271,7 @@ def graded(made, tmp_path):
 @pytest.mark.parametrize("damage", [cut, a_folder, a_pipe, a_device, a_circle, beyond_all_bounds])
 def test_whatever_stands_where_a_document_was_is_said_at_once(graded, name, damage, monkeypatch):
     monkeypatch.setattr(files, "MAX_STORED_BYTES", 1_000_000)
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1_000_000)
     place = (graded.source if name.startswith("transcripts") else graded).path / name
     damage(place)
     with pytest.raises(CorruptFile) as said:
