@@ -5,6 +5,7 @@
         ConfigError         a fault in an eval config, a case or a dataset, with its place
         SecretMissing       a declared secret has no value
         AmbiguousRun        a reference means several runs
+        DispatchTaken       another coordinator has sent this dispatch
       RefusedError          policy said no: a signature, a key, a permission (exit 5)
         VersionMismatch     two machines of one run have different versions
       InfrastructureError   a machine, a server or a file let us down (exit 4)
@@ -66,6 +67,16 @@ class ConfigError(UsageError):
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(faults))
         self.faults = faults
+
+
+class DispatchTaken(UsageError):
+    """Another coordinator was the first to send the next dispatch of a run."""
+
+    code = "dispatch_taken"
+
+    def __init__(self, message: str, dispatch: str) -> None:
+        super().__init__(message)
+        self.dispatch = dispatch
 
 
 class SecretMissing(UsageError):

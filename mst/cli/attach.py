@@ -26,22 +26,25 @@ def command(
     fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Go on with a grading whose coordinator is gone.
+    """Go on with a run or a grading whose coordinator is gone, or was not to wait (--detach).
 
     Shards that still run are followed; what nobody works on any more is sent out again. Nothing that was finished is
-    graded twice. RUN is the regrade, or the run that it was made from when only one regrade is open. A run that this
-    machine does not have is fetched from --results or MST_STORE.
+    done twice. A run is collected to its end and then graded, as 'mst run' was told to. RUN is a run, a regrade, or the
+    run that it was made from when only one regrade is open. A run that this machine does not have is fetched from
+    --results or MST_STORE.
     """
+    from mst.cli.attaching import attach_run
     from mst.cli.detaching import find_or_bring
-    from mst.cli.grading import Asked, grade_run, open_regrade
-    from mst.errors import UsageError
+    from mst.cli.grading import Asked, grade_run, under_way
 
     found = find_or_bring(run, output_dir, results)
     # `latest` is a finished one by its rules; what is open stands beside it
-    folder = open_regrade(found.source if run == "latest" else found)
-    grading = folder.run().grading
-    if grading is None:
-        raise UsageError(f"{folder.run_id}: this run has no grading of its own to attach to; grade it with 'mst grade'")
+    folder = under_way(found.source if run == "latest" else found)
+    record = folder.run()
+    if record.graded_from is None:
+        ctx.exit(attach_run(folder, secrets_file=secrets_file, fail_on=fail_on, as_json=as_json))
+    grading = record.grading
+    assert grading is not None
     options = {key: str(value) for key, value in (grading.runner.options or {}).items()}
     asked = Asked(config=None, runner=grading.runner.name, options=options, secrets_file=secrets_file, mode="attach")
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

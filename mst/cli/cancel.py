@@ -19,22 +19,22 @@ def command(run: str, output_dir: Path) -> None:
     MST_BROKER_URL; from a machine that does not have the run this needs its full ID. What was finished stays, and
     `--resume` goes on from there.
     """
-    from mst.cli.cancelling import ask_coordinator, cancel_dispatches, cancel_elsewhere
-    from mst.cli.grading import open_regrade
+    from mst.cli.cancelling import ask_coordinator, cancel_dispatches
+    from mst.cli.grading import under_way
     from mst.errors import UsageError
     from mst.runs.locate import find_run
 
     try:
         folder = find_run(run, output_dir)
     except UsageError:
-        if cancel_elsewhere(run):
+        if cancel_dispatches(run):
             click.echo(f"{run}: asked to stop after the units in flight")
             return
         raise
     if not folder.is_locked():
-        folder = open_regrade(folder)
+        folder = under_way(folder)
     if folder.is_locked():
         ask_coordinator(folder)
-    elif not cancel_dispatches(folder):
+    elif not cancel_dispatches(folder.run_id):
         raise UsageError(f"{folder.run_id}: nobody is working on it; nothing to cancel")
     click.echo(f"{folder.run_id}: asked to stop after the units in flight")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from mst.config.files import write_atomic
 from mst.config.settings import Settings
 from mst.runs.folder import RunFolder
 from mst.shards.contract import Cancel
-from mst.shards.coordinate import plans_of
-
-if TYPE_CHECKING:
-    from mst.fleet.ledger_records import Head
 
 REQUEST = "cancel"
 LOOK_EVERY_S = 0.5
@@ -48,26 +43,13 @@ def ask_coordinator(folder: RunFolder) -> None:
     write_atomic(folder.work / REQUEST, b"cancel\n")
 
 
-def cancel_dispatches(folder: RunFolder) -> bool:
-    """Cancel the run's open dispatches at the broker; returns whether there was one. False without a broker."""
+def cancel_dispatches(run_id: str) -> bool:
+    """Cancel a run's open dispatches at the broker; returns whether there was one. False without a broker."""
     broker_url = Settings.from_environment().broker_url
-    plans = [*plans_of(folder.work, "collect"), *plans_of(folder.work, "grade")]
-    if broker_url is None or not plans:
-        return False
-    from mst.model.fleet import scope_name
-
-    firsts = [plan.specs[0] for plan in plans]
-    scopes = {scope_name(first.run_id, first.dispatch, first.work) for first in firsts}
-    return _cancel(broker_url, lambda head: head.scope in scopes)
+    return broker_url is not None and _cancel(broker_url, run_id)
 
 
-def cancel_elsewhere(run_id: str) -> bool:
-    """The same for a run that this machine does not have."""
-    broker_url = Settings.from_environment().broker_url
-    return broker_url is not None and _cancel(broker_url, lambda head: head.run_id == run_id)
-
-
-def _cancel(broker_url: str, is_meant: Callable[[Head], bool]) -> bool:
+def _cancel(broker_url: str, run_id: str) -> bool:
     from mst.fleet.connect import connect
     from mst.fleet.dispatch_book import DispatchBook
     from mst.fleet.ledger_states import FINAL
@@ -77,7 +59,7 @@ def _cancel(broker_url: str, is_meant: Callable[[Head], bool]) -> bool:
         book = DispatchBook(client)
         found = False
         for head in map(book.head, book.open_dispatches()):
-            if head is None or head.closed or not is_meant(head):
+            if head is None or head.closed or head.run_id != run_id:
                 continue
             if any(entry.state not in FINAL for _, entry in book.entries(head)):
                 book.cancel(head, "cancelled by the user")

@@ -1,4 +1,4 @@
-"""`--detach` of `mst grade`, and `mst attach` on a machine that has only the store."""
+"""`--detach` of `mst run` and `mst grade`, and `mst attach` on a machine that has only the store."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from mst.store.contract import Store
 
 
-def refuse_alone(options: Any) -> None:
-    """Refuse to leave a fleet that would end with this command.
+def refuse_alone(kind: Any, options: Any) -> None:
+    """Refuse to leave shards that would end with this command.
 
     Raises:
-        UsageError: no broker is set, so the fleet would be an embedded one.
+        UsageError: they run on this machine; or no broker is set, so the fleet would be an embedded one.
     """
+    if not hasattr(kind, "send"):
+        raise UsageError("--detach: only shards on a fleet go on without this command; use --runner celery")
     if not (getattr(options, "broker", None) or Settings.from_environment().broker_url):
         raise UsageError(
             "--detach: the fleet must outlive this command, and an embedded one would not: set MST_BROKER_URL and "
@@ -44,13 +46,20 @@ def detaching(runner: Runner, source: RunFolder, options: Any) -> Runner:
     return Detaching(runner, publish)  # type: ignore[return-value]  # delegates everything else
 
 
-def say_detached(left: Detached, options: Any) -> None:
-    """How to go on, on stdout."""
-    click.echo(f"{left.run_id}: {left.dispatch} sent, {left.shards} shards; they are graded without this command")
-    click.echo(f"mst: go on with: mst attach {left.run_id}", err=True)
+def say_detached(left: Detached, options: Any, *, needs_secrets: bool = False) -> None:
+    """What was sent, on stdout, and how to go on.
+
+    Args:
+        needs_secrets: who attaches asks judges that need some.
+    """
+    done = "collected" if left.work == "collect" else "graded"
+    shards = "1 shard; it is" if left.shards == 1 else f"{left.shards} shards; they are"
+    attach = f"mst attach {left.run_id}" + (" --secrets-file FILE" if needs_secrets else "")
+    click.echo(f"{left.run_id}: {left.dispatch} sent, {shards} {done} without this command")
+    click.echo(f"mst: go on with: {attach}", err=True)
     click.echo(
         f"mst: on another machine, with the fleet's MST_BROKER_URL and keys: MST_STORE='{fleet_store(options).uri}' "
-        f"mst attach {left.run_id}",
+        f"{attach}",
         err=True,
     )
 
@@ -89,21 +98,6 @@ def find_or_bring(ref: str, root: Path, uri: str | None) -> RunFolder:
     folder = bring(open_store(uri), ref, root)
     click.echo(f"mst: {folder.run_id} was fetched to {folder.path}", err=True)
     return folder
-
-
-def recall_dispatches(folder: RunFolder, options: Any) -> None:
-    """Make what other machines sent out for a run known here. Nothing to do where it was sent from."""
-    run = folder.run()
-    dispatches = (run.grading.runner.dispatches or []) if run.grading is not None else []
-    missing = [dispatch for dispatch in dispatches if not (folder.work / dispatch).is_dir()]
-    if not missing or shared_store(options) is None:
-        return
-    from mst.fleet.handover import recall_plan
-    from mst.store.layout import RunKeys
-
-    store = fleet_store(options)
-    for dispatch in missing:
-        recall_plan(store, RunKeys(run.eval_name, run.run_id), dispatch, folder.work)
 
 
 def publisher(folder: RunFolder, options: Any) -> Callable[[RunFolder], None]:

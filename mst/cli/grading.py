@@ -14,7 +14,7 @@ import click
 from pydantic import ValidationError
 
 from mst.cli.cancelling import cancelled_on_request
-from mst.cli.detaching import detaching, publisher, recall_dispatches, refuse_alone, say_detached, shared_store
+from mst.cli.detaching import detaching, publisher, refuse_alone, say_detached, shared_store
 from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.narrowing import narrowed, reusable
@@ -28,7 +28,7 @@ from mst.process.scratch import scratch_prefix
 from mst.runs.authors import read_distrusted
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, grade_inputs
-from mst.runs.locate import regrades_of
+from mst.runs.locate import is_under_way, regrades_of
 from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import refuse_too_many
 from mst.shards.detached import Detached
@@ -67,9 +67,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
     shards = getattr(options, "shards", 1)
     refuse_too_many(asked.runner, shards, kind.max_shards)
     if asked.detach:
-        refuse_alone(options)
-    if asked.mode == "attach":
-        recall_dispatches(folder, options)
+        refuse_alone(kind, options)
     with tempfile.TemporaryDirectory(prefix=scratch_prefix("inputs")) as scratch:
         inputs, selection = narrowed(
             folder, grade_inputs(source.run(), source, asked.config, Path(scratch)), asked, Path(scratch)
@@ -156,13 +154,16 @@ def _grade(
             raise UsageError(f"preflight: {error}") from error
 
 
-def open_regrade(folder: RunFolder) -> RunFolder:
-    """The regrade that a reference means: itself, or the only one of its run that is not finished.
+def under_way(folder: RunFolder) -> RunFolder:
+    """What a reference means to somebody who goes on with it or stops it.
+
+    A regrade is itself, and so is a run that has not come to its end; else it is the only open regrade of the run.
 
     Raises:
         UsageError: there is none, or several; lists them.
     """
-    if folder.run().graded_from is not None:
+    run = folder.run()
+    if run.graded_from is not None or is_under_way(run):
         return folder
     unfinished = [found for found in regrades_of(folder) if found.run().phases.grade != "complete"]
     if len(unfinished) == 1:

@@ -39,6 +39,7 @@ from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, r
     help="A new run of the cases that broke down, or failed, in the latest one.",
 )
 @click.option("--no-probe", is_flag=True, help="Do not ask each agent one short question first.")
+@click.option("--detach", is_flag=True, help="Send the shards to the fleet and return; 'mst attach' goes on.")
 @click.option("--dry-run", is_flag=True, help="Check everything and say what would run; start nothing.")
 @click.option("--fail-fast", is_flag=True, help="Start no more trials after the first that broke down.")
 @secrets_file
@@ -58,6 +59,7 @@ def command(ctx: click.Context, /, config: Path, runner_option: tuple[str, ...],
     mst run eval.yaml --resume 7f3c2a
     mst run eval.yaml --resume 7f3c2a --extend --trials 10
     mst run eval.yaml --only failed
+    mst run eval.yaml --runner celery --runner-option shards=8 --detach
     """
     from mst.cli.running import run_eval
     from mst.cli.starting import Asked

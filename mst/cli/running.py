@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets as randomness
-from collections import Counter
-from contextlib import closing
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 
 from mst.cli.cancelling import cancelled_on_request
-from mst.cli.ending import finish
-from mst.cli.grading import open_runner
+from mst.cli.detaching import refuse_alone, say_detached, shared_store
 from mst.cli.interrupts import cancelled_by_interrupt
+from mst.cli.phases import Course, go_through, say, trials_left
 from mst.cli.preflight import estimate_line, plan_document
-from mst.cli.progress import Progress
 from mst.cli.results import check_results, located, pushed
 from mst.cli.starting import Asked, Place, estimated, places, planned, probed, selection_for
 from mst.config.layers import eval_name
 from mst.config.resolve import ResolvedEval, load_eval
-from mst.errors import GraderError, MstError, UsageError
-from mst.model.run import Phases, RunRecord
-from mst.model.shard import Work
-from mst.model.trial import TrialRecord
+from mst.errors import MstError, UsageError
+from mst.model.run import Grading, GradingRunner, RunRecord
 from mst.runs.extend import extended
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, write_inputs
 from mst.runs.locate import new_run
 from mst.runs.record import cases_identity, environment, new_record
-from mst.shards.collect_run import CollectRequest, collect_here, collect_in_shards, todo
-from mst.shards.contract import Cancel, RunnerContext
+from mst.shards.contract import Cancel
 from mst.shards.coordinate import clear_work, plans_of
-from mst.shards.regrade import Graded, Hooks, grade_collected
-from mst.shards.request import GradeRequest
-from mst.shards.spend import grading_spent, trial_spent
+from mst.shards.detached import Detached
 
 
 def run_eval(asked: Asked) -> int:
@@ -49,54 +38,70 @@ def run_eval(asked: Asked) -> int:
             click.echo(f"mst: {warning}", err=True)
         again = None if resumed is None else _again(asked, resumed, resolved)
         collecting, grading = places(asked, resolved)
-        left = planned(resolved) if again is None or resumed is None else _left(resumed, again, resolved)
+        left = planned(resolved) if again is None or resumed is None else trials_left(resumed, again, _inputs(resolved))
+        if asked.detach:
+            _refuse_detaching(asked, collecting, left.total())
         found, at_once = estimated(asked, resolved, left), collecting.at_once(resolved.plan.concurrency)
         if asked.dry_run:
             click.echo(json.dumps(plan_document(resolved, found, at_once=at_once), indent=2))
             return 0
         if left.total():
             probed(asked, resolved, collecting)
-            _say(estimate_line(found, at_once=at_once))
+            say(estimate_line(found, at_once=at_once))
         check_results(asked.results, resolved.plan.name)
-        folder = resumed or new_run(asked.output_dir, resolved.plan.name, datetime.now(UTC))
-        with folder.locked():
-            code = _run(asked, resolved, folder, Start(collecting, grading, again, left.total()))
-            pushed(folder, asked.results, interrupted=code == 130)
-            return code
+        course = Course(
+            folder=resumed or new_run(asked.output_dir, resolved.plan.name, datetime.now(UTC)),
+            inputs=_inputs(resolved),
+            collecting=collecting,
+            grading=None if asked.no_grade else grading,
+            left=left.total(),
+            secrets_file=asked.secrets_file,
+            fail_on=asked.fail_on,
+            as_json=asked.as_json,
+            fail_fast=asked.fail_fast,
+            detach=asked.detach,
+        )
+        with course.folder.locked():
+            return _run(asked, resolved, course, again)
 
 
-def _say(text: str) -> None:
-    click.echo(f"mst: {text}", err=True)
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a run collects and grades, its record if there is one already, and how many trials are still to make."""
-
-    collecting: Place
-    grading: Place
-    again: RunRecord | None
-    left: int
-
-
-def _run(asked: Asked, resolved: ResolvedEval, folder: RunFolder, start: Start) -> int:
-    cancel = Cancel()
-    again, collecting = start.again, start.collecting
-    run = _begin(asked, resolved, folder, collecting) if again is None else _go_on(folder, again, resolved)
+def _run(asked: Asked, resolved: ResolvedEval, course: Course, again: RunRecord | None) -> int:
+    cancel, folder = Cancel(), course.folder
+    run = _begin(asked, resolved, course) if again is None else _go_on(course, again)
     with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
         try:
-            stopped = _collect(asked, resolved, folder, run, start, cancel)
+            code = go_through(course, run, cancel)
+        except Detached as left:
+            asks = course.grading is not None and bool(course.grading.secrets)
+            say_detached(left, course.collecting.options, needs_secrets=asks)
+            return 0
         except MstError:
             if again is None:
                 _forget_unbegun(folder)
             raise
-        run = _collected(folder, run, resolved, stopped)
-        if asked.no_grade or cancel.is_set():
-            return _end_ungraded(folder, run, interrupted=cancel.is_set())
-        graded = _grade(asked, resolved, folder, run, start.grading, cancel)
-    return finish(
-        folder, fail_on=asked.fail_on, as_json=asked.as_json, interrupted=cancel.is_set(), refused=graded.refused
-    )
+    pushed(folder, asked.results, interrupted=code == 130)
+    return code
+
+
+def _refuse_detaching(asked: Asked, collecting: Place, left: int) -> None:
+    """Refuse to leave what cannot be left.
+
+    Raises:
+        UsageError: saying why.
+    """
+    refuse_alone(collecting.kind, collecting.options)
+    if asked.fail_fast:
+        raise UsageError("--detach: nobody would look whether a trial breaks down; leave out --fail-fast")
+    if asked.results is not None and asked.results != shared_store(collecting.options):
+        raise UsageError(
+            f"--detach: the run goes into the store of the fleet, not into {asked.results}; leave out --results, and "
+            "push it there with 'mst store push' when it is done"
+        )
+    if not left:
+        raise UsageError(
+            f"--detach: every trial of {asked.resuming} is there, so there is nothing to send; grade it with "
+            f"'mst grade {asked.resuming}', which has --detach too"
+        )
 
 
 def _forget_unbegun(folder: RunFolder) -> None:
@@ -105,10 +110,11 @@ def _forget_unbegun(folder: RunFolder) -> None:
         clear_work(folder.path)
 
 
-def _begin(asked: Asked, resolved: ResolvedEval, folder: RunFolder, place: Place) -> RunRecord:
+def _begin(asked: Asked, resolved: ResolvedEval, course: Course) -> RunRecord:
+    place = course.collecting
     recorded = place.options.model_dump(mode="json", exclude_defaults=True)
     run = new_record(
-        folder.run_id,
+        course.folder.run_id,
         resolved.plan,
         cases=resolved.cases,
         datasets=resolved.datasets,
@@ -117,9 +123,23 @@ def _begin(asked: Asked, resolved: ResolvedEval, folder: RunFolder, place: Place
         selection=resolved.selection,
         config_path=asked.config.resolve(),
     )
-    write_inputs(folder, _inputs(resolved))
-    folder.write_run(run)
+    run = run.model_copy(update={"grading": _planned_grading(course, None)})
+    write_inputs(course.folder, course.inputs)
+    course.folder.write_run(run)
     return run
+
+
+def _planned_grading(course: Course, before: Grading | None) -> Grading | None:
+    """Where the run is to be graded, for whoever goes on with it."""
+    place = course.grading
+    if place is None:
+        return before
+    options = place.options.model_dump(mode="json", exclude_defaults=True)
+    where = GradingRunner(name=place.name, options=options or None, shards=place.shards)
+    if before is None:
+        return Grading(runner=where)
+    known = before.runner.model_copy(update={"name": where.name, "options": where.options, "shards": where.shards})
+    return before.model_copy(update={"runner": known})
 
 
 def _again(asked: Asked, folder: RunFolder, resolved: ResolvedEval) -> RunRecord:
@@ -148,126 +168,27 @@ def _again(asked: Asked, folder: RunFolder, resolved: ResolvedEval) -> RunRecord
     return run
 
 
-def _go_on(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> RunRecord:
-    """Write what an extension changed. The record goes first: who dies after it is resumed like any other."""
+def _go_on(course: Course, run: RunRecord) -> RunRecord:
+    """Write what is done now, and what an extension changed.
+
+    The record goes first: who dies after it is resumed like any other.
+    """
+    folder = course.folder
     before = folder.run()
+    if course.left or course.grading is not None:
+        phases = run.phases.model_copy(update={"collect": "partial"}) if course.left else run.phases
+        update = {"grading": _planned_grading(course, run.grading), "finished_at": None, "phases": phases}
+        run = run.model_copy(update=update)
     if run != before:
         folder.write_run(run)
-        if run.looks != before.looks:
-            _say(f"this makes look {(run.looks or 0) + 1} at the data of {run.run_id}, and its report will say so")
-    if folder.cases().hash != resolved.cases.hash:
-        write_inputs(folder, _inputs(resolved))
+    if run.looks != before.looks:
+        say(f"this makes look {(run.looks or 0) + 1} at the data of {run.run_id}, and its report will say so")
+    if folder.cases().hash != course.inputs.cases.hash:
+        write_inputs(folder, course.inputs)
     return run
-
-
-def _left(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> Counter[str]:
-    """The trials still to make, by variant."""
-    return Counter(key.variant for key in todo(_request(folder, run, resolved)))
 
 
 def _inputs(resolved: ResolvedEval) -> GradeInputs:
     return GradeInputs(
         plan=resolved.plan, cases=resolved.cases, datasets=resolved.datasets, files=resolved.files, notes=()
     )
-
-
-def _collect(
-    asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, start: Start, cancel: Cancel
-) -> str | None:
-    """Collect what is missing; returns why some of it could not be started, when nobody cancelled it."""
-    place = start.collecting
-    request = replace(
-        _request(folder, run, resolved),
-        secrets=place.secrets,
-        secret_names=place.secret_names,
-        fail_fast=asked.fail_fast,
-    )
-    with Progress("collected", start.left, place.secrets, as_json=asked.as_json) as progress:
-        if place.name == "local":
-
-            def told(record: TrialRecord) -> None:
-                _, usd = trial_spent([record])
-                progress.one_more(passed=None, problem=record.infrastructure_error, cost_usd=usd)
-
-            stopped = collect_here(replace(request, on_trial=told), cancel)
-            if stopped is not None:
-                progress.note(stopped)
-            return stopped
-        with closing(
-            open_runner(place.kind, place.options, _context(asked, folder, run, "collect"), "collect")
-        ) as runner:
-            outcomes = collect_in_shards(request, runner, place.shards, progress, cancel)
-            details = [outcome.detail for outcome in outcomes if not outcome.ok and outcome.detail]
-            return details[0].splitlines()[0][:200] if details and not cancel.is_set() else None
-
-
-def _request(folder: RunFolder, run: RunRecord, resolved: ResolvedEval) -> CollectRequest:
-    return CollectRequest(
-        folder=folder,
-        run=run,
-        plan=resolved.plan,
-        cases=resolved.cases,
-        files=resolved.files,
-        variants=[variant.name for variant in resolved.plan.variants],
-    )
-
-
-def _context(asked: Asked, folder: RunFolder, run: RunRecord, work: Work) -> RunnerContext:
-    return RunnerContext(
-        run_id=run.run_id,
-        eval_name=run.eval_name,
-        work=work,
-        scratch=folder.work,
-        results_root=folder.path.parent.parent.parent,
-        environment=dict(os.environ),
-        secrets_file=asked.secrets_file,
-    )
-
-
-def _collected(folder: RunFolder, run: RunRecord, resolved: ResolvedEval, stopped: str | None) -> RunRecord:
-    """Say in `run.json` how far collecting came, and why no further."""
-    whole = next(todo(_request(folder, run, resolved)), None) is None
-    phases = Phases(collect="complete" if whole else "partial", grade=run.phases.grade)
-    run = run.model_copy(update={"phases": phases, "stopped": None if whole else stopped})
-    folder.write_run(run)
-    return run
-
-
-def _end_ungraded(folder: RunFolder, run: RunRecord, *, interrupted: bool) -> int:
-    clear_work(folder.work)
-    click.echo(f"collected {run.run_id} ({folder.path})")
-    if run.phases.collect != "complete":
-        click.echo(f"mst: partial; finish it with: mst run {run.config_path} --resume {folder.path}", err=True)
-        return 130 if interrupted else 3
-    click.echo(f"mst: grade it with: mst grade {folder.path}", err=True)
-    return 130 if interrupted else 0
-
-
-def _grade(
-    asked: Asked, resolved: ResolvedEval, folder: RunFolder, run: RunRecord, place: Place, cancel: Cancel
-) -> Graded:
-    request = GradeRequest(
-        source=folder,
-        inputs=_inputs(resolved),
-        runner_name=place.name,
-        shards=place.shards,
-        secrets=place.secrets,
-        secret_names=place.secret_names,
-        variants=[variant.name for variant in resolved.plan.variants],
-        selection=resolved.selection,
-    )
-    with Progress("graded", None, place.secrets) as progress:
-
-        async def told(grading: Any) -> None:
-            _, usd = grading_spent(grading)
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors), cost_usd=usd)
-
-        try:
-            with closing(
-                open_runner(place.kind, place.options, _context(asked, folder, run, "grade"), "grade")
-            ) as runner:
-                return grade_collected(request, run, runner, progress, cancel, Hooks(told=told, say=_say))
-        except GraderError as error:
-            raise UsageError(
-                f"preflight: {error}\nthe trials are kept; grade them with 'mst grade {folder.path}'"
-            ) from error

@@ -14,7 +14,7 @@ from mst.cli.preflight import HERE, Faults, checks_faults, client_faults, grader
 from mst.config.registry import lookup
 from mst.config.resolve import ResolvedEval
 from mst.config.secrets import names_needed, secrets_for
-from mst.errors import UsageError
+from mst.errors import SecretMissing, UsageError
 from mst.model.keys import short_id
 from mst.model.run import Selection
 from mst.model.shard import Work
@@ -46,6 +46,7 @@ class Asked:
     resuming: str | None
     extend: bool = False
     dry_run: bool
+    detach: bool = False
     no_probe: bool = False
     fail_fast: bool
     secrets_file: Path | None
@@ -70,7 +71,11 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A place for one phase, with the values of the secrets that it needs."""
+    """A place for one phase, with the values of the secrets that it needs.
+
+    Attributes:
+        lacking: the error for secrets without a value, where they may turn out not to be needed.
+    """
 
     name: str
     kind: Any
@@ -78,6 +83,7 @@ class Place:
     shards: int
     secrets: Mapping[str, str]
     secret_names: list[str]
+    lacking: SecretMissing | None = None
 
     def at_once(self, concurrency: int) -> int:
         """How many trials it makes at a time, as far as can be known here."""

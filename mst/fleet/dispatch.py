@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from mst import __version__
 from mst.config.files import hash_file
-from mst.errors import BrokerError, PreconditionFailed, RunnerError, StoreError, UsageError
+from mst.errors import BrokerError, DispatchTaken, PreconditionFailed, RunnerError, StoreError
 from mst.fleet.adoption import attempts_in, rank, stored_names
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GRANT_GRACE, GrantSlots, GrantTarget, seal
@@ -114,8 +114,9 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
     try:
         desk.store.put_if_absent(keys.record, record.to_json())
     except PreconditionFailed:
-        raise UsageError(
-            f"{record.scope}: another coordinator has sent this dispatch; go on with 'mst attach {record.run_id}'"
+        raise DispatchTaken(
+            f"{record.scope}: another coordinator has sent this dispatch; go on with 'mst attach {record.run_id}'",
+            record.dispatch,
         ) from None
     try:
         put_plan(desk.store, keys, shards)

@@ -24,6 +24,7 @@ from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.embedded_fleet import EmbeddedFleet
 from mst.fleet.follow import Follower, outcome_of
 from mst.fleet.grants import GrantSlots
+from mst.fleet.handover import bring_bundles, recall_plans
 from mst.fleet.host import Send, celery_sender, send_shard
 from mst.fleet.janitor import Janitor
 from mst.fleet.keys import load_recipients, load_signing_key
@@ -51,6 +52,7 @@ from mst.model.shard import Work
 from mst.process import tracing
 from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome, ShardSpec
 from mst.store.contract import Store
+from mst.store.layout import RunKeys
 from mst.store.session import shard_session
 from mst.store.units import fetch_shard
 from mst.store.uri import check_writable, object_uri, open_store, redacted
@@ -402,6 +404,16 @@ class CeleryRunner:
         with suppress(BrokerError):
             self._book.cancel(head, "resumed by another coordinator")
             self._book.close_dispatch(head.scope)
+
+    def recall(self, work: Path) -> None:
+        """See `Runner.recall`."""
+        recall_plans(self._store, RunKeys(self._context.eval_name, self._context.run_id), work)
+
+    def bring_bundles(self, shards: Sequence[ShardSpec]) -> None:
+        """See `Runner.bring_bundles`."""
+        record = self._record(shards)
+        if record is not None:
+            bring_bundles(self._store, dispatch_keys(shards[0]), record, shards)
 
     def recorded_options(self) -> dict[str, Any]:
         """See `Runner.recorded_options`. Broker and store of a fleet are said, so that `attach` finds its way back."""

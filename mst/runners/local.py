@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field
@@ -50,6 +51,12 @@ class LocalRunner:
 
     def recover(self, shards: Sequence[ShardSpec]) -> None:
         """Verdicts are in the run folder as soon as a case is graded."""
+
+    def recall(self, work: Path) -> None:
+        """There are no dispatches."""
+
+    def bring_bundles(self, shards: Sequence[ShardSpec]) -> None:
+        """There are none."""
 
     def recorded_options(self) -> dict[str, Any]:
         """See `Runner.recorded_options`."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field
@@ -97,6 +98,12 @@ class ProcessRunner:
 
     def recover(self, shards: Sequence[ShardSpec]) -> None:
         """Unit files are brought to their folders as they end: they are there."""
+
+    def recall(self, work: Path) -> None:
+        """Shards are sent from this machine alone."""
+
+    def bring_bundles(self, shards: Sequence[ShardSpec]) -> None:
+        """They are where they were written."""
 
     def recorded_options(self) -> dict[str, Any]:
         """See `Runner.recorded_options`."""

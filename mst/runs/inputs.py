@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mst.config.cases import CaseFile
@@ -49,9 +49,7 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
     path = config or (recorded if recorded is not None and recorded.is_file() else None)
     if path is None:
         note = "the eval config is not where it was; grading with what the run stored"
-        return GradeInputs(
-            plan=run.plan, cases=source.cases(), datasets=run.datasets, files=source.files(), notes=(note,)
-        )
+        return replace(stored_inputs(run, source), notes=(note,))
     with load_eval(path) as resolved:
         stored = source.cases()
         _refuse_other(run, resolved, stored)
@@ -62,6 +60,11 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
         if resolved.plan.content_hash != run.content_hash:
             notes.append(f"{path}: changed since the run was collected; grading with it as it is now")
         return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
+
+
+def stored_inputs(run: RunRecord, source: RunFolder) -> GradeInputs:
+    """What the run that collected stored, whatever became of its config: enough to grade it as it was meant to be."""
+    return GradeInputs(plan=run.plan, cases=source.cases(), datasets=run.datasets, files=source.files())
 
 
 def _refuse_other(run: RunRecord, resolved: ResolvedEval, stored: CaseFile) -> None:

@@ -7,7 +7,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mst.collect.loop import client_of, collect
@@ -16,7 +17,7 @@ from mst.collect.trial import Collected
 from mst.config.cases import CaseFile
 from mst.config.files import FileSource, hash_file
 from mst.config.registry import plugin_versions
-from mst.errors import DigestMismatch, UsageError
+from mst.errors import DigestMismatch, ObjectMissing, SecretMissing, UsageError
 from mst.model.case import EvalPlan
 from mst.model.keys import TrialKey
 from mst.model.run import RunRecord
@@ -28,9 +29,9 @@ from mst.providers.rates import rates_of
 from mst.runs.attempts import write_trial
 from mst.runs.folder import RunFolder
 from mst.shards.asking import AskedLimits
-from mst.shards.bundle import BundleInput
+from mst.shards.bundle import Bundle, BundleInput
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec, UnitDone
-from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, run_plan, save_plan
+from mst.shards.coordinate import Plan, next_dispatch, plan_collecting, plans_of, run_plan, save_plan, until_sent
 from mst.shards.limiter import LocalLimiter
 from mst.shards.local_budget import note, spent_collecting
 from mst.shards.spend import Budget, LocalSpend
@@ -49,6 +50,7 @@ class CollectRequest:
         cases, files: as resolved.
         variants: names in the plan's order.
         secrets: values for the programs under test, by name.
+        lacking: the error for secrets without a value; raised only when something must be sent with them.
         on_trial: told of each trial once it is in the folder.
     """
 
@@ -60,6 +62,7 @@ class CollectRequest:
     variants: Sequence[str]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     secret_names: Sequence[str] = ()
+    lacking: SecretMissing | None = None
     fail_fast: bool = False
     on_trial: Callable[[TrialRecord], None] = lambda _record: None
 
@@ -160,8 +163,81 @@ def collect_in_shards(
 ) -> Sequence[ShardOutcome]:
     """Collect in shards. Trials that earlier dispatches finished are taken first."""
     for plan in plans_of(request.folder.work, "collect"):
-        runner.recover(plan.specs)
-        _keep_finished(request, plan)
+        _take_back(request, plan, runner)
+    return _send(request, runner, shards, events, cancel)
+
+
+def attach_collecting(
+    request: CollectRequest, runner: Runner, shards: int, events: ShardEvents, cancel: Cancel
+) -> Sequence[ShardOutcome]:
+    """Go on with collecting whose coordinator is gone: follow its last dispatch, or send the rest as the next one.
+
+    The eval's config need not be on this machine: what the last dispatch sent is sent again. Following needs no
+    secrets, sending does.
+
+    Raises:
+        UsageError: no dispatch was ever sent.
+        SecretMissing: something must be sent, and the request lacks a secret for it.
+    """
+
+    def step() -> Sequence[ShardOutcome]:
+        *before, last = _sent(request)
+        for plan in before:
+            _take_back(request, plan, runner)
+        outcomes = runner.follow(last.specs, _Keeping(request, last, events, stop := FirstFault(cancel)), stop)
+        if outcomes is not None:
+            _keep_finished(request, last)
+            return outcomes
+        _take_back(request, last, runner)
+        if next(todo(request), None) is None:
+            return []
+        if request.lacking is not None:
+            raise request.lacking
+        return _send(_as_sent(request, last, runner), runner, shards, events, cancel)
+
+    runner.recall(request.folder.work)
+    return until_sent(runner, request.folder.work, step)
+
+
+def _sent(request: CollectRequest) -> list[Plan]:
+    plans = plans_of(request.folder.work, "collect")
+    if not plans:
+        run = request.run
+        raise UsageError(
+            f"{run.run_id}: nothing was sent out yet; collect it with: mst run {run.config_path} --resume {run.run_id}"
+        )
+    return plans
+
+
+def _take_back(request: CollectRequest, plan: Plan, runner: Runner) -> None:
+    runner.recover(plan.specs)
+    _keep_finished(request, plan)
+
+
+def _as_sent(request: CollectRequest, plan: Plan, runner: Runner) -> CollectRequest:
+    """The same with the eval plan and the files that a dispatch's bundles hold: a run's record hides credentials."""
+    runner.bring_bundles(plan.specs)
+    bundles = [Bundle(spec.bundle) for spec in plan.specs]
+    return replace(request, plan=bundles[0].record.plan, files=_BundledFiles(bundles))
+
+
+class _BundledFiles:
+    """The files of several bundles."""
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self._bundles = bundles
+
+    def locate(self, sha256: str) -> Path:
+        """See `FileSource.locate`."""
+        for bundle in self._bundles:
+            with suppress(ObjectMissing):
+                return bundle.files.locate(sha256)
+        raise ObjectMissing(f"no file with digest {sha256} was sent with this run")
+
+
+def _send(
+    request: CollectRequest, runner: Runner, shards: int, events: ShardEvents, cancel: Cancel
+) -> Sequence[ShardOutcome]:
     dispatch = next_dispatch(request.folder.work, [])
     given = BundleInput(
         plan=request.plan,

@@ -230,6 +230,17 @@ class Runner(Protocol):
         """
         ...
 
+    def recall(self, work: Path) -> None:
+        """Make the dispatches that other machines sent for this run known in its work folder, by their plans.
+
+        Idempotent.
+        """
+        ...
+
+    def bring_bundles(self, shards: Sequence[ShardSpec]) -> None:
+        """Have the bundles of an earlier dispatch's shards in their folders. Idempotent."""
+        ...
+
     def recorded_options(self) -> dict[str, Any]:
         """What `run.json` says of the options: no passwords."""
         ...

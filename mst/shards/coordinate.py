@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from mst.config.cases import CaseFile
 from mst.config.files import read_stored, write_atomic
-from mst.errors import CorruptFile, RunnerError, UsageError
+from mst.errors import CorruptFile, DispatchTaken, RunnerError, UsageError
 from mst.grade.names import pairwise_for
 from mst.grade.recorded import Recorded
 from mst.model.case import Case, EvalPlan
@@ -30,6 +33,10 @@ from mst.shards.split import shard_of, split
 from mst.shards.units import UNITS, read_unit
 
 PLAN = "plan.json"
+TAKEN_S = 30.0
+"""How long a coordinator that took a dispatch's number may need to put its plan into the store."""
+PACE = threading.Event()
+ResultT = TypeVar("ResultT")
 EarlierTrial = Callable[[TrialKey, Case], TrialGrading | None]
 EarlierComparison = Callable[[ComparisonKey], ComparisonGrading | None]
 
@@ -236,6 +243,21 @@ def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], trials: T
     if pairwise_for(plan) and plan.baseline in sides:
         keys.extend(ComparisonKey(candidate=name, case_id=case.id) for name in plan.candidates if name in sides)
     return keys
+
+
+def until_sent(runner: Runner, work: Path, step: Callable[[], ResultT]) -> ResultT:
+    """Do what may send a dispatch. When another coordinator sends it first, have its plan and do the same again.
+
+    One that claimed the number and died before it sent anything leaves no plan: the next number is taken then.
+    """
+    while True:
+        try:
+            return step()
+        except DispatchTaken as taken:
+            until = time.monotonic() + TAKEN_S
+            while load_plan(work / taken.dispatch) is None and time.monotonic() < until:
+                PACE.wait(TAKEN_S / 60)
+                runner.recall(work)
 
 
 def recorded_source(plan: Plan, outcomes: Sequence[ShardOutcome]) -> Recorded:

@@ -1,21 +1,22 @@
-"""Sending a grading out and leaving it: another process attaches later, maybe on a machine that has only the store."""
+"""Sending shards out and leaving them: another process attaches later, maybe on a machine that has only the store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from mst.errors import UsageError
+from mst.errors import RunnerError, StoreError
 from mst.shards.contract import Cancel, ShardEvents, ShardSpec
 
 
 class Detached(Exception):
     """The dispatch was sent, and nobody waits for it here."""
 
-    def __init__(self, run_id: str, dispatch: str, shards: int) -> None:
-        super().__init__(f"{run_id} goes on as {dispatch}")
-        self.run_id = run_id
-        self.dispatch = dispatch
+    def __init__(self, first: ShardSpec, shards: int) -> None:
+        super().__init__(f"{first.run_id} goes on as {first.dispatch}")
+        self.run_id = first.run_id
+        self.work = first.work
+        self.dispatch = first.dispatch
         self.shards = shards
 
 
@@ -28,8 +29,6 @@ class Detaching:
     """
 
     def __init__(self, runner: Any, publish: Callable[[str], None]) -> None:
-        if not hasattr(runner, "send"):
-            raise UsageError("--detach: only shards on a fleet go on without this command; use --runner celery")
         self._runner = runner
         self._publish = publish
 
@@ -41,9 +40,12 @@ class Detaching:
 
         Raises:
             Detached: the dispatch is on its way.
-            UsageError, InfrastructureError: nothing was sent.
+            UsageError, RunnerError: nothing was sent.
         """
         del cancel
-        self._publish(shards[0].run_id)
+        try:
+            self._publish(shards[0].run_id)
+        except StoreError as error:
+            raise RunnerError(f"nothing was sent: {error}") from error
         self._runner.send(shards, events)
-        raise Detached(shards[0].run_id, shards[0].dispatch, len(shards))
+        raise Detached(shards[0], len(shards))

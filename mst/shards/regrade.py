@@ -41,6 +41,7 @@ from mst.shards.coordinate import (
     refuse_terminal,
     run_plan,
     save_plan,
+    until_sent,
 )
 from mst.shards.local_budget import BudgetStop, both, spent_collecting
 from mst.shards.request import GradeRequest, Settled, lookup, owes
@@ -105,11 +106,35 @@ def grade_collected(
     The caller holds the folder's lock.
     """
     folder = request.source
-    grading = Grading(runner=_runner(request, runner, _dispatches(run)))
+    grading = Grading(runner=_runner(request, runner, _dispatches(folder, run)))
     run = run.model_copy(update={"grading": grading})
     _take_back(folder, request, runner)
     earlier = EarlierGradings(folder) if (folder.path / "scores").is_dir() else None
     return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
+
+
+def attach_collected(
+    request: GradeRequest, run: RunRecord, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded:
+    """Grade a run in its own folder, or go on with that when its coordinator is gone, maybe on another machine.
+
+    The caller holds the folder's lock.
+
+    Raises:
+        SecretMissing: something must be asked or sent, and the request lacks a secret for it.
+    """
+    folder = request.source
+
+    def step() -> Graded:
+        followed = _follow(request, folder, runner, events, cancel, hooks)
+        if followed is not None:
+            return followed
+        if request.lacking is not None:
+            raise request.lacking
+        return grade_collected(request, run, runner, events, cancel, hooks)
+
+    runner.recall(folder.work)
+    return until_sent(runner, folder.work, step)
 
 
 def resume(
@@ -124,26 +149,32 @@ def resume(
         SecretMissing: something is owed, and the request lacks a secret for it.
     """
     with folder.locked(), hooks.watching(folder):
-        before = folder.run()
-        now = _record(request, folder, runner, _dispatches(before))
-        refuse_changed(before, now)
-        _take_back(folder, request, runner)
-        if request.distrusted:
-            _drop(request, folder, before, hooks)
-        earlier = request.earlier(folder)
-        if before.phases.grade == "complete" and not any(owes(request, earlier, case) for case in request.inputs.cases):
-            return None
-        if request.lacking is not None:
-            raise request.lacking
-        if before.graders != now.graders:
-            write_inputs(folder, request.inputs)
-        assert now.grading is not None
-        phases = before.phases.model_copy(update={"grade": "partial"})
-        grading = now.grading.model_copy(update={"runner": now.grading.runner.model_copy(update=_wasted(before, ()))})
-        update = {"grading": grading, "graders": now.graders, "judges": now.judges, "phases": phases}
-        run = before.model_copy(update=update)
-        folder.write_run(run)
-        return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
+        return _resume(request, folder, runner, events, cancel, hooks)
+
+
+def _resume(
+    request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded | None:
+    before = folder.run()
+    now = _record(request, folder, runner, _dispatches(folder, before))
+    refuse_changed(before, now)
+    _take_back(folder, request, runner)
+    if request.distrusted:
+        _drop(request, folder, before, hooks)
+    earlier = request.earlier(folder)
+    if before.phases.grade == "complete" and not any(owes(request, earlier, case) for case in request.inputs.cases):
+        return None
+    if request.lacking is not None:
+        raise request.lacking
+    if before.graders != now.graders:
+        write_inputs(folder, request.inputs)
+    assert now.grading is not None
+    phases = before.phases.model_copy(update={"grade": "partial"})
+    grading = now.grading.model_copy(update={"runner": now.grading.runner.model_copy(update=_wasted(before, ()))})
+    update = {"grading": grading, "graders": now.graders, "judges": now.judges, "phases": phases}
+    run = before.model_copy(update=update)
+    folder.write_run(run)
+    return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
 
 
 def attach(
@@ -151,20 +182,42 @@ def attach(
 ) -> Graded | None:
     """Go on with a grading whose coordinator is gone: follow its last dispatch, or finish it as the next one.
 
-    Following needs no secrets: workers have them sealed. The next dispatch does, see `resume`.
+    What other machines sent is followed too. Following needs no secrets: workers have them sealed. The next dispatch
+    does, see `resume`.
     """
+
+    def step() -> Graded | None:
+        followed = _follow(request, folder, runner, events, cancel, hooks)
+        return followed or _resume(request, folder, runner, events, cancel, hooks)
+
+    with folder.locked(), hooks.watching(folder):
+        if folder.run().phases.grade != "complete":
+            runner.recall(folder.work)
+        return until_sent(runner, folder.work, step)
+
+
+def _follow(
+    request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded | None:
+    """Follow the last dispatch to its end. None when there is none, or nobody can be working on it any more."""
     plans = _unsettled(folder)
-    if plans:
-        with folder.locked(), hooks.watching(folder):
-            events.planned(sum(len(spec.planned) for spec in plans[-1].specs))
-            outcomes = runner.follow(plans[-1].specs, events, cancel)
-            if outcomes is not None:
-                run = folder.run()
-                note_authors(folder, _finished(plans[-1]))
-                # a dispatch that resumed an earlier one was sent only what was owed
-                source = Settled(recorded_source(plans[-1], outcomes), request.earlier(folder))
-                return _assemble(request, folder, run, source, cancel, hooks, outcomes)
-    return resume(request, folder, runner, events, cancel, hooks)
+    if not plans:
+        return None
+    *before, last = plans
+    events.planned(sum(len(spec.planned) for spec in last.specs))
+    outcomes = runner.follow(last.specs, events, cancel)
+    if outcomes is None:
+        return None
+    for plan in before:
+        _adopt(folder, request, plan, runner)
+    note_authors(folder, _finished(last))
+    # a dispatch that resumed an earlier one was sent only what was owed
+    source = Settled(recorded_source(last, outcomes), request.earlier(folder))
+    run = folder.run()
+    assert run.grading is not None
+    recorded = run.grading.runner.model_copy(update={"dispatches": _dispatches(folder, run)})
+    run = run.model_copy(update={"grading": run.grading.model_copy(update={"runner": recorded})})
+    return _assemble(request, folder, run, source, cancel, hooks, outcomes)
 
 
 def refuse_ungradable(source: RunFolder) -> None:
@@ -181,12 +234,12 @@ def refuse_ungradable(source: RunFolder) -> None:
 
 def _begin(request: GradeRequest, folder: RunFolder, runner: Runner) -> RunRecord:
     write_inputs(folder, request.inputs)
-    run = _record(request, folder, runner, None)
+    run = _record(request, folder, runner, ())
     folder.write_run(run)
     return run
 
 
-def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches: Sequence[str] | None) -> RunRecord:
+def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches: Sequence[str]) -> RunRecord:
     record = regrade_record(
         folder.run_id,
         request.source.run(),
@@ -202,7 +255,7 @@ def _record(request: GradeRequest, folder: RunFolder, runner: Runner, dispatches
     return record.model_copy(update={"grading": grading})
 
 
-def _runner(request: GradeRequest, runner: Runner, dispatches: Sequence[str] | None) -> GradingRunner:
+def _runner(request: GradeRequest, runner: Runner, dispatches: Sequence[str]) -> GradingRunner:
     return GradingRunner(
         name=request.runner_name,
         options=runner.recorded_options() or None,
@@ -372,8 +425,11 @@ async def _here(
         )
 
 
-def _dispatches(run: RunRecord) -> Sequence[str] | None:
-    return run.grading.runner.dispatches if run.grading is not None else None
+def _dispatches(folder: RunFolder, run: RunRecord) -> list[str]:
+    """The grading's dispatches, with those that other machines sent."""
+    recorded = (run.grading.runner.dispatches or []) if run.grading is not None else []
+    sent = (plan.specs[0].dispatch for plan in _unsettled(folder))
+    return [*recorded, *(dispatch for dispatch in sent if dispatch not in recorded)]
 
 
 def _unsettled(folder: RunFolder) -> list[Plan]:
@@ -390,12 +446,16 @@ def _finished(plan: Plan) -> Iterator[Unit]:
 def _take_back(folder: RunFolder, request: GradeRequest, runner: Runner) -> None:
     """Write the verdicts that earlier dispatches brought back into the folder, where a resume finds them."""
     for plan in _unsettled(folder):
-        runner.recover(plan.specs)
-        note_authors(folder, _finished(plan))
-        for unit in _finished(plan):
-            found = unit.trial_grading or unit.comparison_grading
-            if found is not None:
-                adopt(folder, request.plan.baseline, found)
+        _adopt(folder, request, plan, runner)
+
+
+def _adopt(folder: RunFolder, request: GradeRequest, plan: Plan, runner: Runner) -> None:
+    runner.recover(plan.specs)
+    note_authors(folder, _finished(plan))
+    for unit in _finished(plan):
+        found = unit.trial_grading or unit.comparison_grading
+        if found is not None:
+            adopt(folder, request.plan.baseline, found)
 
 
 def _drop(request: GradeRequest, folder: RunFolder, run: RunRecord, hooks: Hooks) -> None:
@@ -409,7 +469,7 @@ def _drop(request: GradeRequest, folder: RunFolder, run: RunRecord, hooks: Hooks
             f"{run.run_id} took verdicts of {request.reused.run_id}: distrust there, then make a new regrade "
             f"with 'mst grade {run.graded_from} --reuse {request.reused.run_id}'"
         )
-    dispatches = {*(_dispatches(run) or ()), *(spec.dispatch for plan in _unsettled(folder) for spec in plan.specs)}
+    dispatches = _dispatches(folder, run)
     verdicts = given_by(folder, request.distrusted)
     folder.write_run(run.model_copy(update={"phases": run.phases.model_copy(update={"grade": "partial"})}))
     drop(folder, verdicts, dispatches)
