@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -124,10 +125,18 @@ def _variant(
 
 
 def _options_place(base: Base, origin: Origin, keys: Keys) -> tuple[Origin, Keys]:
-    """Where to report faults of a variant's options: in the variant when it sets some, else in the base."""
-    if not origin.source.has((*keys, "client_options")) and "client_options" in base.origins:
-        return base.origins["client_options"], ("client_options",)
-    return origin, (*keys, "client_options")
+    """Where to report faults of a variant's options: in the variant when it sets some, else in the base.
+
+    What the variant has from the base is reported where the base says it, as long as both are in one file.
+    """
+    own, inherited = (*keys, "client_options"), base.origins.get("client_options")
+    if inherited is None:
+        return origin, own
+    if not origin.source.has(own):
+        return inherited, ("client_options",)
+    if inherited.source is not origin.source:
+        return origin, own
+    return replace(origin, source=origin.source.with_places(("client_options",), own)), own
 
 
 def _option_place(name: str, base: Base, origin: Origin, keys: Keys) -> tuple[Origin, Keys]:

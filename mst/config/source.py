@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, time
 from functools import lru_cache
 from pathlib import Path
@@ -57,6 +57,11 @@ class Source:
     def has(self, keys: Iterable[str | int]) -> bool:
         """Whether this very part has a place, not only something around it."""
         return snaked(keys) in self.marks
+
+    def with_places(self, of: Keys, below: Keys) -> Source:
+        """The same with the places of one part also below another, where that has none of its own."""
+        taken = {(*below, *keys[len(of) :]): mark for keys, mark in self.marks.items() if keys[: len(of)] == of}
+        return replace(self, marks={**taken, **self.marks})
 
     def fault(self, keys: Iterable[str | int], message: str) -> str:
         """One line: place, path of keys, message."""

@@ -35,13 +35,22 @@ def read(text: str, name: str, *, max_depth: int) -> tuple[Any, dict[Keys, tuple
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        raise ConfigError(f"{place}: not valid YAML: {error.problem or error.context}") from None
+        raise ConfigError(f"{place}: not valid YAML: {_problem(error, text)}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ConfigError(f"{name}: nested more than {max_depth} levels deep") from None
     walk = _Walk(name=name, max_depth=max_depth)
     return (None if node is None else walk.value(node, ())), walk.marks, walk.faults
+
+
+def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What is wrong, in words that say what to do for the commonest slip."""
+    mark = error.problem_mark
+    rest = "" if mark is None else "".join(text.splitlines()[mark.line : mark.line + 1])[mark.column :]
+    if rest.startswith("\t"):
+        return "a tab stands where only spaces may: indent with spaces"
+    return str(error.problem or error.context)
 
 
 @dataclass

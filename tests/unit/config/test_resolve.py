@@ -234,6 +234,24 @@ def test_a_shared_config_cannot_say_what_is_evaluated(eval_):
     assert all(fault.startswith("eval.yaml:3: extends: ") for fault in faults)
 
 
+def test_a_fault_of_options_that_all_variants_inherit_is_said_once_where_it_stands(eval_):
+    config = """
+        name: x
+        datasets: [cases.yaml]
+        client: command
+        client_options:
+          inputs: stdin
+        variants:
+          - {name: a, client_options: {argv: [ls]}}
+          - {name: b, client_options: {argv: [ls], inputz: arg}}
+        """
+    faults = eval_.faults(config)
+    assert [fault.split(" (did")[0] for fault in faults] == [
+        "eval.yaml:5: unknown key 'inputs'",
+        "eval.yaml:8: unknown key 'inputz'",
+    ]
+
+
 def test_faults_in_a_shared_config_have_its_place(eval_):
     eval_.write("base.yaml", "client: command\n\nclient_options:\n  argvv: [x]\n")
     faults = eval_.faults("name: x\ndatasets: [cases.yaml]\nextends: base.yaml\n")

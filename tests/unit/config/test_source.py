@@ -82,6 +82,7 @@ def test_a_bomb_of_aliases_is_refused_quickly(tmp_path):
         ("a.yaml", "ok: 1\nbad: !!python/object/apply:os.system [ls]\n", "a.yaml:2: tag 'tag:yaml.org,2002:python"),
         ("a.yaml", "a: [1\nb: 2\n", "a.yaml:2: not valid YAML"),
         ("a.yaml", "a: 1\n---\nb: 2\n", "not valid YAML"),
+        ("a.yaml", "a:\n  b: 1\n\tc: 2\n", "a.yaml:3: not valid YAML: a tab stands where only spaces may"),
         ("a.yaml", "a: .inf\n", "a.yaml:1: infinities"),
         ("a.yaml", "a:\n - 99999999999999999999\n", "a.yaml:2: integers beyond 2^53"),
         ("a.yaml", "? [1]\n: 2\n", "a key must be a text"),
