@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from pathlib import Path
 
 import click
 
@@ -87,8 +88,18 @@ def _mistake(error: click.ClickException) -> str:
     missing = re.fullmatch(r"Invalid value for (.+?): (?:File|Path|Directory) (.+) does not exist", said)
     if missing:
         return f"{missing[1].strip(chr(39))}: no such file: {missing[2].strip(chr(39))}"
+    folder = re.fullmatch(r"Invalid value for .(\w+).: File '(.+)' is a directory", said)
+    if folder:
+        return _folder_given(*folder.groups())
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{said}; see '{context.command_path} --help'" if context is not None else said
+
+
+def _folder_given(argument: str, folder: str) -> str:
+    """That a folder is no file, and the config in it when there is one of the name that `mst init` gives."""
+    config = Path(folder) / "eval.yaml"
+    hint = f"; did you mean {config}?" if argument == "CONFIG" and config.is_file() else ""
+    return f"{argument}: {folder} is a folder, a file is expected{hint}"
 
 
 def _of_the_machine(error: OSError) -> str:

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 @click.command(name="diagnose")
-@click.argument("run", metavar="RUN", default="latest")
+@click.argument("run", metavar="RUN", required=False)
 @click.option("--variant", "variants", multiple=True, metavar="NAME", help="Only this variant; may be given often.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many causes.")
 @output_dir
 @results
 @as_json
 def command(
-    run: str, variants: tuple[str, ...], limit: int, output_dir: Path, results: str | None, as_json: bool
+    run: str | None, variants: tuple[str, ...], limit: int, output_dir: Path, results: str | None, as_json: bool
 ) -> None:
     """Say why trials of a run failed: causes by kind, grader and stage, an example of each, and what to do next.
 
     What broke down or got no verdict comes before failed answers: it is in no number, and a resume mends it. RUN is a
-    run folder, a run ID, its 6-hex short form, `latest`, or a store URI.
+    run folder, a run ID, its 6-hex short form, `latest`, or a store URI; by default the run that was begun last,
+    complete or not, and with --results the store's latest.
 
     \b
     mst diagnose
@@ -37,7 +38,9 @@ def command(
     """
     from mst.cli.results import to_read
     from mst.report.diagnosis import diagnose, diagnosis_document, render_diagnosis
+    from mst.runs.locate import newest_run
 
+    run = run or (newest_run(output_dir).run_id if results is None else "latest")
     folder = to_read(run, output_dir, results)
     _refuse_unknown(folder, variants)
     found = diagnose(folder, _naming(folder, run, output_dir, results), variants=variants)

@@ -47,10 +47,19 @@ def show(folder: RunFolder, *, fail_on: Sequence[str], as_json: bool) -> GateOut
         return outcome
     from rich.console import Console
 
+    from mst.report.failures import first_apart
     from mst.report.terminal import render_summary
+    from mst.report.words import is_whole
 
     report = folder.path / "report" / "index.html"
-    render_summary(run, summary, report_path=_short(report) if report.is_file() else None, console=Console())
+    is_broken = not all(is_whole(variant.counts) for variant in summary.variants)
+    render_summary(
+        run,
+        summary,
+        report_path=_short(report) if report.is_file() else None,
+        console=Console(),
+        broken=first_apart(folder.case_results()) if is_broken else None,
+    )
     for reason in outcome.reasons:
         click.echo(f"gate: {reason}", err=True)
     return outcome

@@ -25,7 +25,7 @@ FILES = {"eval.yaml": "eval.yaml", "cases.yaml": "cases.yaml", "slug.py": "slug.
 )
 def command(folder: Path, results: tuple[Path, ...]) -> None:
     """Write a small working eval into DIR (here by default). Never overwrites a file."""
-    from mst.cli.validate import needed_note
+    from mst.cli.validate import needed_note, paragraph
 
     config = folder / "eval.yaml"
     if results:
@@ -37,7 +37,7 @@ def command(folder: Path, results: tuple[Path, ...]) -> None:
     for name in FILES:
         click.echo(folder / name)
     click.echo(f"\nTry it:\n  mst validate {config} --oracle --noop\n  mst run {config}\n")
-    click.echo(needed_note(candidates=1, cases=None))
+    click.echo(paragraph(needed_note(candidates=1, cases=None)))
     if (checkout := _checkout(folder)) is not None:
         click.echo(
             f"\nThis is in the git checkout {checkout.name}: commit the eval with your work. "

@@ -19,7 +19,7 @@ from mst.config.layers import eval_name
 from mst.config.resolve import ResolvedEval, load_eval
 from mst.errors import MstError, UsageError
 from mst.model.run import Grading, GradingRunner, RunRecord
-from mst.runs.extend import extended
+from mst.runs.extend import changes, extended
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, write_inputs
 from mst.runs.locate import new_run
@@ -161,10 +161,11 @@ def _again(asked: Asked, folder: RunFolder, resolved: ResolvedEval) -> RunRecord
         )
     if run.content_hash != resolved.plan.content_hash or run.cases_hash != cases_identity(resolved.cases):
         what = "eval" if run.content_hash != resolved.plan.content_hash else "eval's cases"
-        raise UsageError(
+        head = (
             f"{run.run_id}: the {what} changed since this run was started, so it cannot be resumed; start a new run, "
             "or say --extend too if there are only more trials, cases or variants"
         )
+        raise UsageError("\n".join([head, *changes(folder, resolved.plan, resolved.cases)]))
     return run
 
 

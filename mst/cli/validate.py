@@ -13,6 +13,9 @@ from mst.cli.options import as_json, read_runner_options, runner_options, secret
 if TYPE_CHECKING:
     from mst.cli.validation import Validation
 
+SHOWN_CASES = 20
+"""Cases that are named for one reason."""
+
 
 @click.command(
     name="validate",
@@ -72,7 +75,7 @@ def _print(found: Validation, *, strict: bool) -> None:
         print_differences(found)
     if candidates := len(plan.candidates):
         click.echo("")
-        click.echo(needed_note(candidates=candidates, cases=len(resolved.cases)))
+        click.echo(paragraph(needed_note(candidates=candidates, cases=len(resolved.cases))))
     for stand_in, checks in found.checks.items():
         click.echo("")
         print_checks(stand_in, checks, strict=strict)
@@ -120,16 +123,37 @@ def shown(value: object) -> str:
 
 
 def print_checks(stand_in: str, checks: Sequence[object], *, strict: bool) -> None:
-    """One line for each case that is not simply sound, and a count."""
+    """A count, and the cases that are not simply sound: a line for each reason."""
+    from mst.report.text import names
     from mst.runs.casecheck import CaseCheck
 
     found = [check for check in checks if isinstance(check, CaseCheck)]
     sound = sum(check.verdict == "1.0" for check in found)
     click.echo(f"{stand_in}: {sound} of {len(found)} cases as they should be")
+    why: dict[tuple[str, str], list[str]] = {}
     for check in found:
         if check.verdict != "1.0":
-            mark = " (--strict)" if strict and check.verdict == "deferred" else ""
-            click.echo(f"  {check.verdict:<8} {check.case_id}: {check.detail}{mark}")
+            why.setdefault((check.verdict, check.detail), []).append(check.case_id)
+    for (verdict, detail), cases in why.items():
+        mark = " (--strict)" if strict and verdict == "deferred" else ""
+        if len(cases) == 1:
+            click.echo(f"  {verdict:<8} {cases[0]}: {detail}{mark}")
+            continue
+        click.echo(f"  {verdict:<8} {_count(len(cases), 'case')}: {detail}{mark}")
+        click.echo(paragraph(names(cases, limit=SHOWN_CASES), indent="           "))
+        if len(cases) > SHOWN_CASES:
+            click.echo("           (--json lists them all)")
+
+
+def paragraph(text: str, *, indent: str = "") -> str:
+    """Prose broken between words on a terminal, which breaks it anywhere; as it is elsewhere."""
+    import shutil
+    import sys
+
+    if not sys.stdout.isatty():
+        return indent + text
+    width = max(30, min(100, shutil.get_terminal_size().columns - 1))
+    return click.wrap_text(text, width, initial_indent=indent, subsequent_indent=indent)
 
 
 def needed_note(*, candidates: int, cases: int | None) -> str:

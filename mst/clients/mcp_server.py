@@ -20,6 +20,7 @@ from mcp.shared.message import SessionMessage
 from mst.clients.mcp_session import Session
 from mst.errors import ClientError
 from mst.process.group import MARK, new_mark, signal_group, sweep
+from mst.process.lastwords import last_words
 from mst.sandboxes.contract import Launch
 
 _STOP_S = 2.0
@@ -130,8 +131,8 @@ class Server(Session):
             process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - as above
 
     def _tail(self) -> str:
-        text = self._errors.decode(errors="replace").strip()
-        return f"; its last words: {text[-500:]}" if text else ""
+        text = last_words(bytes(self._errors))
+        return f"; its last words: {text}" if text else ""
 
 
 async def _write(process: asyncio.subprocess.Process, source: MemoryObjectReceiveStream[SessionMessage]) -> None:

@@ -19,6 +19,7 @@ from mst.config.files import FileSource, place
 from mst.errors import ClientError, InfrastructureError, ProgramError
 from mst.model.base import FileRef
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.lastwords import last_words
 from mst.process.redact import Redactor
 from mst.sandboxes.contract import Enclosure
 
@@ -142,7 +143,7 @@ async def run_commands(
         if ended.output_truncated:
             raise ClientError(f"{where}: wrote more than {_COMMAND_OUTPUT_BYTES} bytes")
         if ended.exit_code != 0:
-            words = (ended.stderr or ended.stdout)[-500:].decode(errors="replace").strip()
+            words = last_words(ended.stderr or ended.stdout)
             raise ClientError(f"{where}: ended with exit code {ended.exit_code}{f': {words}' if words else ''}")
 
 

@@ -23,6 +23,7 @@ from mst.judges.line import LINE_BYTES, NamedLine, PassedLine
 from mst.judges.view import case_view
 from mst.model.base import FileRef
 from mst.process.child import ChildResult
+from mst.process.lastwords import last_words
 from mst.sandboxes.contract import Enclosure
 
 MEMORY_BYTES = 2 * 1024**3
@@ -252,10 +253,8 @@ def _why_no_result(child: ChildResult, folder: CallFolder, context: JudgeContext
 
 def stderr_tail(child: ChildResult, folder: CallFolder, context: JudgeContext) -> str:
     """`: ` and a program's last words on its error stream, redacted before they are cut; empty when it said none."""
-    text = folder.neutral(context.redact(child.stderr.decode("utf-8", "replace"))).strip()
-    if not text:
-        return ""
-    return f": {text}" if len(text) <= 500 else f": ...{text[-500:]}"
+    text = last_words(folder.neutral(context.redact(child.stderr.decode("utf-8", "replace"))), limit=500)
+    return f": {text}" if text else ""
 
 
 def _unusable(error: ValueError) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from mst.model.results import CaseResult, TrialResult
 from mst.report.text import case_label, one_line, variant_label
-from mst.report.view import outcome
+from mst.report.view import outcome, trial_results
 
 MAX_EXCERPTS = 4
 MAX_GROUPS = 500
@@ -109,6 +110,16 @@ class Failures:
         group.by_variant[excerpt.variant] += 1
         if len(group.excerpts) < MAX_EXCERPTS:
             group.excerpts.append(excerpt)
+
+
+def first_apart(cases: Iterable[CaseResult]) -> Excerpt | None:
+    """The first trial that broke down or got no verdict, with what its error said. Reads no further than to it."""
+    for case in cases:
+        for trial in trial_results(case):
+            if outcome(trial) in {"infrastructure", "grading error"}:
+                said = one_line(reasons(trial)[0].text, limit=400)
+                return Excerpt(variant_label(case.variant), case_label(case.id), trial.trial, said)
+    return None
 
 
 def reasons(trial: TrialResult) -> list[Reason]:

@@ -13,12 +13,20 @@ from mst.model.run import RunRecord
 from mst.model.summary import SummaryRecord, VariantSummary, VerdictRecord
 from mst.report.beside import repeats_line
 from mst.report.console import INDENT, say, say_verdict
+from mst.report.failures import Excerpt
 from mst.report.figures import cost, count, percent, percent_interval, seconds
 from mst.report.text import names, one_line
 from mst.report.words import counts_line, is_whole, judge_mean, pairwise_line, phases_line, warnings
 
 
-def render_summary(run: RunRecord, summary: SummaryRecord, *, report_path: Path | None, console: Console) -> None:
+def render_summary(
+    run: RunRecord,
+    summary: SummaryRecord,
+    *,
+    report_path: Path | None,
+    console: Console,
+    broken: Excerpt | None = None,
+) -> None:
     """Print the summary of a run: colours and rules on a terminal, plain aligned text elsewhere.
 
     Nothing is wider than the console but the report's path, which is not broken so that it can be copied.
@@ -28,6 +36,7 @@ def render_summary(run: RunRecord, summary: SummaryRecord, *, report_path: Path 
         summary: its numbers and verdicts.
         report_path: where the HTML report is; None when there is none.
         console: where to print; it knows about width, colour and `NO_COLOR`.
+        broken: a trial that broke down, as an example; None when there is none.
     """
     say(console, Text(f"{one_line(run.eval_name, limit=60)}  run {short_id(run.run_id)}  {phases_line(run)}", "bold"))
     for warning in warnings(run, summary):
@@ -42,6 +51,10 @@ def render_summary(run: RunRecord, summary: SummaryRecord, *, report_path: Path 
         say_verdict(console, verdict, candidates=len(summary.verdicts))
         _print_pairwise(console, verdict, summary)
     _print_gaps(console, summary)
+    if broken is not None:
+        said = f"e.g. {broken.variant}, {broken.case_id}, trial {broken.trial}: {broken.text}"
+        say(console, Text(said, "yellow"), indent=INDENT)
+        say(console, Text(f"all reasons, and what to do: mst diagnose {short_id(run.run_id)}"), indent=INDENT)
     if report_path is not None:
         console.print()
         console.print(Text(f"report: {report_path}"), soft_wrap=True)

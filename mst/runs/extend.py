@@ -35,8 +35,7 @@ def extended(
     """
     run, stored = folder.run(), folder.cases()
     today = conceal_plan(plan, run.hmac_key)
-    faults = [*_plan_faults(run.plan, today), *_case_faults(run.plan, stored, today, cases)]
-    if faults:
+    if faults := changes(folder, plan, cases):
         head = f"{run.run_id} cannot be extended: only trials, cases and variants may be added"
         raise UsageError("\n".join([head, *faults]))
     if not _adds(run.plan, stored, today, cases):
@@ -61,6 +60,13 @@ def extended(
             "finished_at": None,
         }
     )
+
+
+def changes(folder: RunFolder, plan: EvalPlan, cases: CaseFile) -> list[str]:
+    """What is not as it was when the run was started, additions apart, in words."""
+    run = folder.run()
+    today = conceal_plan(plan, run.hmac_key)
+    return [*_plan_faults(run.plan, today), *_case_faults(run.plan, folder.cases(), today, cases)]
 
 
 def was_looked_at(folder: RunFolder) -> bool:

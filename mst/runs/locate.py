@@ -98,10 +98,23 @@ def latest_run(root: Path) -> RunFolder:
     ]
     if not records:
         newest = max((folder.run_id for folder in all_runs(root)), default=None)
-        other = f"; name one that is not, such as {newest}" if newest is not None else ""
-        raise UsageError(f"no complete run under {root} yet{other}")
+        other = "'mst run CONFIG' makes one, --output-dir looks elsewhere"
+        raise UsageError(
+            f"no complete run under {root} yet; "
+            + (other if newest is None else f"name one that is not, such as {newest}")
+        )
     record, path = max(records, key=lambda found: (found[0].created_at, found[0].run_id))
     return RunFolder(path.parent / record.path)
+
+
+def newest_run(root: Path) -> RunFolder:
+    """The run that was begun last, however far it came.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = max(all_runs(root), key=lambda folder: folder.run().created_at, default=None)
+    return found if found is not None else latest_run(root)
 
 
 def _pointed_to(latest: Path) -> RunFolder:

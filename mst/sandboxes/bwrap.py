@@ -22,6 +22,7 @@ from mst.errors import InfrastructureError, ProgramError
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
 from mst.process.group import marked
+from mst.process.lastwords import last_words
 from mst.sandboxes.cgroup import Group, Limits, Place, find_place
 from mst.sandboxes.contract import Beside, Folders, Launch
 from mst.sandboxes.door import CHILD, Door, Serve, open_here, open_inside
@@ -362,7 +363,7 @@ def _fault_of_bwrap() -> str | None:
         return f"sandbox bwrap: {program} cannot be run: {error}"
     if ended.returncode == 0:
         return None
-    words = ended.stderr.decode(errors="replace").strip()[-300:]
+    words = last_words(ended.stderr)
     return (
         f"sandbox bwrap: namespaces cannot be made here: {words}; inside a container it needs the right to make user "
         "namespaces, and version 0.8 of bubblewrap or newer"

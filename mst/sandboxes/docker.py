@@ -14,6 +14,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 from mst.errors import InfrastructureError, ProgramError
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
+from mst.process.lastwords import last_words
 from mst.sandboxes import egress
 from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, remove, said_by, search_path
 from mst.sandboxes.contract import Beside, Folders, Launch
@@ -316,7 +317,7 @@ class DockerEnclosure:
         left = names_left(told)
         words = child.stderr.decode(errors="replace")
         if child.exit_code in _MISSING_CODES and (not ended.get("started") or _is_missing(words, name)):
-            raise ProgramError(f"{name}: no such program in the image, or not executable: {words.strip()[-300:]}")
+            raise ProgramError(f"{name}: no such program in the image, or not executable: {last_words(words)}")
         stopped = child.stopped
         code = int(ended.get("code", child.exit_code))
         if stopped is None and ended.get("oom"):

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from mst.errors import InfrastructureError
+from mst.process.lastwords import last_words
 from mst.sandboxes.containers import engine, image_id, make, said_by
 from mst.sandboxes.door import pass_on
 
@@ -90,7 +91,7 @@ class Egress:
         except DockerException as error:
             raise InfrastructureError(f"the proxy of network: allowlist cannot be started: {error}") from error
         if not bound or not self._listens_soon():
-            raise InfrastructureError(f"the proxy of network: allowlist does not start: {self._said()[-300:]}")
+            raise InfrastructureError(f"the proxy of network: allowlist does not start: {last_words(self._said())}")
         self._port = int(bound[0]["HostPort"])
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,6 +21,7 @@ from mst import __version__
 from mst.errors import InfrastructureError, StoreError, VersionMismatch
 from mst.model import shard as wire
 from mst.model.shard import SILENCE_S, UnitKey, WorkerMessage, worker_message
+from mst.process.lastwords import last_words
 from mst.process.redact import Redactor
 from mst.shards.contract import Cancel, Channel, LossReason, ShardSpec, UnitDone, WorkerProcess
 from mst.shards.turns import Turns
@@ -328,7 +329,7 @@ class _Session:
             return None, None
         if self._cancel.is_set():
             return "cancelled", self._cancel.reason
-        tail = self._redactor.text(self._process.stderr_tail().strip())[-STDERR_KEPT:]
+        tail = last_words(self._redactor.text(self._process.stderr_tail()), limit=STDERR_KEPT)
         detail = f"the worker exited early (code {code})" + (f": {tail}" if tail else "")
         return ("out_of_memory" if code == -9 and _looks_oom(tail) else "exited"), detail
 

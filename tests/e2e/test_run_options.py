@@ -334,3 +334,25 @@ def test_fail_fast_starts_no_more_after_the_first_fault(bench, runner):
 def test_grading_here_says_how_much_there_is_to_grade(bench):
     said = bench.call()
     assert "6/6 graded" in said.err, said.err
+
+
+def test_a_run_that_broke_down_says_why_and_diagnose_takes_it_unasked(bench, monkeypatch):
+    bench.cases[1]["setup"] = [["{{python}}", "-c", "raise SystemExit('no licence here')"]]
+    said = bench.call()
+    assert said.code == 3, said.err
+    assert "trial 0: " in said.out
+    assert "no licence here" in said.out
+    assert f"mst diagnose {bench.runs()[0].name[-6:]}" in said.out
+    monkeypatch.chdir(bench.home)
+    diagnosed = call_mst(bench.capsys, "diagnose", "--output-dir", "r")
+    assert diagnosed.code == 0, diagnosed.err
+    assert "no licence here" in diagnosed.out
+
+
+def test_a_resume_that_is_refused_says_what_changed(bench):
+    made = bench.run("--fail-on", "never")
+    bench.config["variants"][0]["input_template"] = "please {{input}}"
+    bench.cases[2]["input"] = "another"
+    said = bench.call("--resume", made.run_id)
+    assert (said.code, said.out) == (2, "")
+    assert said.error_lines[1:] == ["mst: variant 'a': input_template changed", "mst: cases changed: c2"]

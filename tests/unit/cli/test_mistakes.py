@@ -29,6 +29,16 @@ def test_a_mistake_is_one_line_that_names_the_place(capsys, arguments, says):
     assert line.startswith(says)
 
 
+def test_a_folder_where_a_config_is_expected_is_one_line_with_the_config_in_it(capsys, tmp_path):
+    (tmp_path / "eval.yaml").write_text("name: x\n")
+    (tmp_path / "other").mkdir()
+    for folder, hint in ((tmp_path, f"; did you mean {tmp_path / 'eval.yaml'}?"), (tmp_path / "other", "")):
+        for command in ("run", "validate"):
+            said = call_mst(capsys, command, folder)
+            assert (said.code, said.out) == (2, "")
+            assert said.error_lines == [f"mst: CONFIG: {folder} is a folder, a file is expected{hint}"]
+
+
 def test_a_group_alone_shows_its_help(capsys):
     said = call_mst(capsys, "store")
     assert "Commands:" in said.out + said.err

@@ -211,3 +211,23 @@ def test_what_looks_like_a_credential_is_not_shown(config):
     result = run(config(text))
     assert "looks like a credential" in result.stderr
     assert "planted-value" not in result.output + result.stderr
+
+
+def test_cases_that_are_faulty_for_one_reason_are_one_line(config):
+    many = "".join(f"- {{id: c{number}, assertions: [{{equals: x}}]}}\n" for number in range(30))
+    result = run(config(cases=many), "--oracle")
+    lines = result.stdout.splitlines()
+    [at] = [number for number, line in enumerate(lines) if line.startswith("  MISSING  30 cases: no solution/")]
+    assert lines[at + 1].strip().startswith("c0, c1, ")
+    assert lines[at + 1].endswith("c19 and 10 more")
+    assert "--json lists them all" in lines[at + 2]
+
+
+def test_prose_is_broken_between_words_on_a_terminal_only(monkeypatch):
+    text = cli.needed_note(candidates=1, cases=8)
+    assert cli.paragraph(text) == text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    broken = cli.paragraph(text)
+    assert max(len(line) for line in broken.splitlines()) < 60
+    assert " ".join(broken.split()) == text

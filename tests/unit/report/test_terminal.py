@@ -3,12 +3,15 @@ import io
 import pytest
 from rich.console import Console
 
+from mst.model.keys import short_id
+from mst.report.failures import Excerpt
 from mst.report.terminal import render_summary
 
 
-def rendered(made, *, width=80, path=None, **options):
+def rendered(made, *, width=80, path=None, broken=None, **options):
     stream = io.StringIO()
-    render_summary(made.run, made.summary, report_path=path, console=Console(file=stream, width=width, **options))
+    console = Console(file=stream, width=width, **options)
+    render_summary(made.run, made.summary, report_path=path, console=console, broken=broken)
     return stream.getvalue()
 
 
@@ -35,6 +38,13 @@ def test_gaps_are_counted_apart_from_failures(four):
     flat = " ".join(rendered(four).split())
     assert "ruff: 21 of 24 trials scored, 1 infrastructure failure, 1 missing, 1 ungraded" in flat
     assert "4 grading errors, not counted as failures: judge.tone 1, pairwise.reader 3" in flat
+
+
+def test_a_trial_that_broke_down_is_told_with_its_reason_and_what_to_type(four):
+    broken = Excerpt("ruff", "star-import", 0, "setup: no licence here")
+    flat = " ".join(rendered(four, broken=broken).split())
+    assert "e.g. ruff, star-import, trial 0: setup: no licence here" in flat
+    assert f"all reasons, and what to do: mst diagnose {short_id(four.run.run_id)}" in flat
 
 
 def test_a_whole_run_has_no_line_about_gaps(repeated):

@@ -65,7 +65,7 @@ def test_a_short_form_of_two_runs_lists_both(run, tmp_path):
 def test_without_a_complete_run_there_is_no_latest(run, tmp_path):
     with pytest.raises(UsageError, match=f"no complete run.*; name one that is not, such as {run.run_id}"):
         latest_run(tmp_path / "results")
-    with pytest.raises(UsageError, match=r"no complete run under .*/nothing yet$"):
+    with pytest.raises(UsageError, match=r"no complete run under .*/nothing yet; 'mst run CONFIG' makes one"):
         latest_run(tmp_path / "nothing")
 
 
