@@ -60,6 +60,14 @@ def shard_policy(uri: str, keys: ShardKeys) -> str:
             "Action": ["s3:PutObject", "s3:AbortMultipartUpload"],
             "Resource": [f"{shard}/attempts/*", f"{shard}/manifest.json"],
         },
+        {
+            # A session can do what its role can, too: the role names the key.
+            "Sid": "KeyThatTheRoleMayUse",
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+            "Resource": "*",
+            "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
+        },
     ]
     policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
     if len(policy) > POLICY_MAX_CHARS:

@@ -59,7 +59,8 @@ THERE = [
 
 def policy(name, **more):
     text = (POLICIES / f"{name}.json.tftpl").read_text()
-    return string.Template(text).substitute({"bucket_arn": "arn:aws:s3:::mst-test", "prefix": PREFIX, **more})
+    given = {"bucket_arn": "arn:aws:s3:::mst-test", "prefix": PREFIX, "kms_key_arn": "arn:aws:kms:::key/1"}
+    return string.Template(text).substitute({**given, **more})
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,13 @@ def test_a_session_that_is_refused_is_one_clear_line(server):
 def test_the_policy_of_a_session_is_the_one_in_the_file():
     written = policy("s3-shard", dispatch=f"{PREFIX}/{DISPATCH.folder}", shard="1")
     assert json.loads(shard_policy(f"s3://mst-test/{PREFIX}?region=x", SHARD)) == json.loads(written)
+
+
+def test_a_session_may_use_the_buckets_key_and_no_other_way_but_through_the_store():
+    """A session has what both its policy and its role allow: without this, a bucket with a key of its own is closed."""
+    statement = json.loads(shard_policy("s3://mst-test/x", SHARD))["Statement"][-1]
+    assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+    assert statement["Condition"] == {"StringLike": {"kms:ViaService": "s3.*"}}
 
 
 def test_what_no_session_takes_is_refused():

@@ -6,21 +6,37 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from mst.store.layout import RunKeys
+from mst.store.session import shard_session
+from mst.testing.commandline import until
 from mst.testing.servers import free_ports, stop
 
 ROOT = Path(__file__).parents[2] / "infra" / "terraform"
 MIRROR = Path(os.environ.get("MST_TF_MIRROR") or Path("/", "opt", "tf-plugins"))
 """A filesystem mirror of providers."""
-MODULES = ["network", "broker", "store", "secrets", "workers", "monitoring"]
+TESTED = sorted(path.parent.parent for path in ROOT.glob("*/**/tests/*.tftest.hcl"))
 IMAGE = f"123456789012.dkr.ecr.eu-central-1.amazonaws.com/mst@sha256:{'a' * 64}"
+COORDINATOR = "arn:aws:iam::123456789012:role/evals"
 CANARIES = ("password", "BEGIN", "AGE-SECRET-KEY")
+MINIMAL = "examples/aws-minimal"
+# The simulation has no parameter groups and no user groups, so the broker's group itself stays out of the apply; and
+# the rules of old dispatches have a long test of their own.
+SIMULATED = [
+    *("module.network", "module.secrets", "module.workers"),
+    *(f"module.store.aws_s3_bucket_{part}.this" for part in ("policy", "ownership_controls", "versioning")),
+    "module.store.aws_s3_bucket_server_side_encryption_configuration.this",
+    *("module.store.aws_iam_role_policy.shard", "module.store.aws_iam_policy.people"),
+    *("module.broker.aws_elasticache_subnet_group.this", "module.broker.aws_elasticache_user.fleet"),
+    "module.broker.aws_vpc_security_group_ingress_rule.clients",
+    "module.monitoring.aws_cloudwatch_metric_alarm.fleet",
+    "module.monitoring.aws_cloudwatch_dashboard.this",
+]
 
 
 def missing(what):
@@ -31,7 +47,7 @@ def missing(what):
 
 @pytest.fixture(scope="module")
 def terraform(tmp_path_factory):
-    """Runs Terraform in a copy of our files; providers come from a folder, nothing from the internet."""
+    """Starts Terraform in a copy of our files; providers come from a folder, nothing from the internet."""
     program = shutil.which("terraform")
     if program is None:
         missing("no terraform program is on PATH")
@@ -44,52 +60,61 @@ def terraform(tmp_path_factory):
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TF_"))}
     environ |= {"TF_CLI_CONFIG_FILE": str(config), "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
 
-    def run(place, *arguments, timeout=280, **more):
-        return subprocess.run(
-            [program, *arguments],
-            cwd=folder / "infra" / "terraform" / place,
-            env=environ | more,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+    def start(place, *arguments, **more):
+        said = (folder / "said").with_suffix(f".{len(list(folder.glob('said.*')))}")
+        with said.open("wb") as sink:
+            process = subprocess.Popen(
+                [program, *arguments],
+                cwd=folder / "infra" / "terraform" / place,
+                env=environ | more,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+            )
+        return process, said
 
-    run.folder = folder / "infra" / "terraform"
-    return run
-
-
-def shown(done):
-    return done.stdout[-3000:] + done.stderr[-3000:]
-
-
-def test_files_are_formatted(terraform):
-    done = terraform(".", "fmt", "-check", "-recursive", "-list=true")
-    assert done.returncode == 0, shown(done)
+    start.folder = folder / "infra" / "terraform"
+    return start
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("example", ["aws-minimal", "aws-production"])
-def test_examples_are_valid(terraform, example):
-    done = terraform(f"examples/{example}", "init", "-input=false", "-no-color")
-    assert done.returncode == 0, shown(done)
-    done = terraform(f"examples/{example}", "validate", "-no-color")
-    assert done.returncode == 0, shown(done)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_keep_their_promises(terraform, module):
-    done = terraform(f"modules/aws/{module}", "init", "-input=false", "-no-color")
-    assert done.returncode == 0, shown(done)
-    done = terraform(f"modules/aws/{module}", "test", "-no-color")
-    assert done.returncode == 0, shown(done)
-    assert re.search(r"Success! [1-9]\d* passed, 0 failed", done.stdout), shown(done)
+def succeeded(started, within_s=280):
+    """What a command printed; its failure fails the test."""
+    process, said = started
+    try:
+        process.wait(timeout=within_s)
+    finally:
+        stop(process)
+    assert process.returncode == 0, said.read_text()[-6000:]
+    return said.read_text()
 
 
 @pytest.fixture(scope="module")
-def simulated_aws(tmp_path_factory):
+def provider(terraform, tmp_path_factory):
+    """The environment in which Terraform uses one provider that runs already.
+
+    One of its own, 700 MB to check and start, would be two thirds of what a command takes. These tests mock all that it
+    does; they need what it knows of resources.
+    """
+    (binary,) = MIRROR.glob("*/hashicorp/aws/*/*/terraform-provider-aws_*")
+    said = tmp_path_factory.mktemp("provider") / "said"
+    with said.open("wb") as sink:
+        process = subprocess.Popen([binary, "-debug"], stdout=sink, stderr=sink, start_new_session=True)
+
+    def attached():
+        assert process.poll() is None, said.read_text()
+        return re.search(r"TF_REATTACH_PROVIDERS='(.+)'\s", said.read_text())
+
+    try:
+        until(attached, "the provider listens", within_s=90)
+        yield {"TF_REATTACH_PROVIDERS": attached()[1]}
+    finally:
+        stop(process)
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory):
+    """The environment of programs that are to talk to a simulated AWS."""
     program = Path(sys.executable).with_name("moto_server")
     if not program.exists():
         missing("moto_server is not installed: pip install 'moto[server]'")
@@ -103,58 +128,103 @@ def simulated_aws(tmp_path_factory):
             start_new_session=True,
             env=os.environ | {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true"},
         )
-    url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 60
+    url = f"http://127.0.0.1:{port}"
+
+    def answers():
+        assert process.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(f"{url}/moto-api/", timeout=2).close()
+        except OSError:
+            return False
+        return True
+
     try:
-        while True:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            try:
-                urllib.request.urlopen(f"{url}/moto-api/", timeout=2).close()
-                break
-            except OSError:
-                threading.Event().wait(0.1)
-        yield url
+        until(answers, "the simulated AWS answers", within_s=60)
+        yield {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     finally:
         stop(process)
 
 
-# The simulation has no parameter groups and no user groups, so the broker's group itself stays out of the apply.
-SIMULATED = [
-    *("module.network", "module.store", "module.secrets", "module.workers"),
-    *("module.broker.aws_elasticache_subnet_group.this", "module.broker.aws_elasticache_user.fleet"),
-    *(
-        "module.broker.aws_vpc_security_group_ingress_rule.clients",
-        "module.monitoring.aws_cloudwatch_metric_alarm.fleet",
-    ),
-    "module.monitoring.aws_cloudwatch_dashboard.this",
-]
+@pytest.fixture(scope="module")
+def apply(terraform, aws):
+    """Starts to apply a part of the minimal example."""
+    override = 'provider "aws" {\n  s3_use_path_style = true\n  skip_metadata_api_check = true\n}\n'
+    (terraform.folder / MINIMAL / "simulated_override.tf").write_text(override)
+    succeeded(terraform(MINIMAL, "init", "-input=false", "-no-color"))
+    given = {"bucket": "mst-test-results", "image": IMAGE, "mst_version": "0.1.0", "machine_image": "ami-12c6146b"}
+    given["coordinators"] = json.dumps([COORDINATOR])
+
+    def start(targets):
+        return terraform(
+            MINIMAL,
+            *("apply", "-auto-approve", "-input=false", "-no-color", "-parallelism=30"),
+            *(f"-var={name}={value}" for name, value in given.items()),
+            *(f"-target={one}" for one in targets),
+            **aws,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def applying(apply):
+    """The minimal example on its way: half of that is waiting, in which other tests run."""
+    started = apply(SIMULATED)
+    yield started
+    stop(started[0])
+
+
+def test_files_are_formatted(terraform):
+    succeeded(terraform(".", "fmt", "-check", "-recursive", "-list=true"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("applying")
+@pytest.mark.parametrize("folder", TESTED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_and_examples_keep_their_promises(terraform, provider, folder):
+    place = folder.relative_to(ROOT)
+    if place.parts[0] == "examples":
+        succeeded(terraform(place, "init", "-input=false", "-no-color", **provider))
+    said = succeeded(terraform(place, "test", "-no-color", **provider))
+    assert re.search(r"Success! [1-9]\d* passed, 0 failed", said), said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_checkov_finds_nothing_that_is_not_explained():
+    program = os.environ.get("MST_CHECKOV") or shutil.which("checkov")
+    if program is None:
+        missing("checkov is neither on PATH nor named by MST_CHECKOV (it needs a virtual environment of its own)")
+    done = subprocess.run(
+        [program, "-d", str(ROOT), "--framework", "terraform", "--skip-download", "-o", "json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    found = json.loads(done.stdout)
+    failed = [f"{one['check_id']} {one['resource']}" for one in found["results"]["failed_checks"]]
+    assert failed == []
+    assert found["summary"]["passed"] > 200
+    reasons = {
+        one["check_id"]: one["check_result"].get("suppress_comment", "") for one in found["results"]["skipped_checks"]
+    }
+    assert [check for check, reason in reasons.items() if len(reason) < 10] == []
 
 
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(400)
-def test_the_minimal_example_is_applied_and_what_came_of_it_is_closed(terraform, simulated_aws, monkeypatch):
-    place = "examples/aws-minimal"
-    override = 'provider "aws" {\n  s3_use_path_style = true\n  skip_metadata_api_check = true\n}\n'
-    (terraform.folder / place / "simulated_override.tf").write_text(override)
-    aws = {"AWS_ENDPOINT_URL": simulated_aws, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    given = {"bucket": "mst-test-results", "image": IMAGE, "mst_version": "0.1.0", "machine_image": "ami-12c6146b"}
-    done = terraform(place, "init", "-input=false", "-no-color")
-    assert done.returncode == 0, shown(done)
-    done = terraform(
-        place,
-        *("apply", "-auto-approve", "-input=false", "-no-color"),
-        *(f"-var={name}={value}" for name, value in given.items()),
-        *(f"-target={one}" for one in SIMULATED),
-        timeout=380,
-        **aws,
-    )
-    assert done.returncode == 0, shown(done)
+def test_the_minimal_example_is_applied_and_what_came_of_it_is_closed(terraform, applying, aws, monkeypatch):
+    succeeded(applying, within_s=380)
     for name, value in aws.items():
         monkeypatch.setenv(name, value)
     look_at_machines()
     look_at_bucket()
-    state = (terraform.folder / place / "terraform.tfstate").read_text()
+    state = (terraform.folder / MINIMAL / "terraform.tfstate").read_text()
+    outputs = {name: one["value"] for name, one in json.loads(state)["outputs"].items()}
+    look_at_rights(outputs, aws)
     values = [one for resource in json.loads(state)["resources"] for one in resource["instances"]]
     assert not any(one["attributes"].get("passwords") or one["attributes"].get("secret_string") for one in values)
     assert not any(canary in state for canary in CANARIES[1:])
@@ -194,24 +264,34 @@ def look_at_bucket():
     assert {one["Sid"] for one in policy["Statement"]} == {"TlsOnly", "WhatIsCreatedOnce", "WhatNobodyRemoves"}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_checkov_finds_nothing_that_is_not_explained():
-    program = os.environ.get("MST_CHECKOV") or shutil.which("checkov")
-    if program is None:
-        missing("checkov is neither on PATH nor named by MST_CHECKOV (it needs a virtual environment of its own)")
-    done = subprocess.run(
-        [program, "-d", str(ROOT), "--framework", "terraform", "--skip-download", "-o", "json"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    found = json.loads(done.stdout)
-    failed = [f"{one['check_id']} {one['resource']}" for one in found["results"]["failed_checks"]]
-    assert failed == []
-    assert found["summary"]["passed"] > 200
-    reasons = {
-        one["check_id"]: one["check_result"].get("suppress_comment", "") for one in found["results"]["skipped_checks"]
-    }
-    assert [check for check, reason in reasons.items() if len(reason) < 10] == []
+def look_at_rights(outputs, aws):
+    """Workers have none in the store; a coordinator makes them, with the role that the example gives out."""
+    import boto3
+
+    iam, role_arn = boto3.client("iam", "eu-central-1"), outputs["store_role"]
+    role = iam.get_role(RoleName=role_arn.rpartition("/")[2])["Role"]
+    trusted = [one["Principal"] for one in role["AssumeRolePolicyDocument"]["Statement"]]
+    assert trusted == [{"AWS": [COORDINATOR]}]
+    worker = outputs["workers"]["role_arn"].rpartition("/")[2]
+    assert set(iam.list_role_policies(RoleName=worker)["PolicyNames"]) == {"secrets", "own-machine", "logs", "image"}
+    assert set(outputs["policies"]) == {"coordinator", "keeper"}
+    shard = RunKeys("quiz", "20260102T030405Z-abc123").dispatch("d1").shard(0)
+    environ = {**aws, "AWS_ENDPOINT_URL_STS": aws["AWS_ENDPOINT_URL"], "AWS_REGION": "eu-central-1"}
+    uri = outputs["store_uri"]
+    values, ends = shard_session(uri, shard, role_arn=role_arn, duration_s=900, environ=environ)
+    assert values["AWS_SESSION_TOKEN"]
+    assert ends > datetime.now(UTC)
+
+
+@pytest.mark.long
+@pytest.mark.server
+@pytest.mark.timeout(400)
+def test_the_rules_that_remove_old_dispatches_are_applied(apply, aws, monkeypatch):
+    """Long since the provider looks ten times, five seconds apart, whether all of Amazon knows of them."""
+    import boto3
+
+    succeeded(apply(["module.store.aws_s3_bucket_lifecycle_configuration.this"]), within_s=380)
+    for name, value in aws.items():
+        monkeypatch.setenv(name, value)
+    rules = boto3.client("s3", "eu-central-1").get_bucket_lifecycle_configuration(Bucket="mst-test-results")["Rules"]
+    assert {rule["ID"] for rule in rules} == {"broken-uploads", "old-versions"}

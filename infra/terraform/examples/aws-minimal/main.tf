@@ -22,7 +22,7 @@ module "store" {
   source = "../../modules/aws/store"
 
   name  = local.name
-  store = { bucket = var.bucket, force_destroy = true }
+  store = { bucket = var.bucket, coordinators = var.coordinators, force_destroy = true }
 }
 
 module "secrets" {

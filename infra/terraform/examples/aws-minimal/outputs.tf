@@ -3,6 +3,16 @@ output "store_uri" {
   value       = module.store.store.uri
 }
 
+output "store_role" {
+  description = "MST_STORE_ROLE of coordinators (null: workers have rights of their own)."
+  value       = module.store.store.shard_role_arn
+}
+
+output "policies" {
+  description = "ARNs of policies to attach: `coordinator` to who runs evals, `keeper` to who runs `mst store verify` and `gc`."
+  value       = module.store.policies
+}
+
 output "broker" {
   description = "What `scripts/set-broker-password` needs."
   value       = merge(module.broker.broker, { acl = module.broker.acl })

@@ -15,6 +15,12 @@ variable "bucket" {
   type        = string
 }
 
+variable "coordinators" {
+  description = "ARNs of the users and roles that run evals: with any, workers have no rights of their own in the store."
+  type        = list(string)
+  default     = []
+}
+
 variable "image" {
   description = "The worker image, by digest (`mst images build` prints it)."
   type        = string

@@ -1,5 +1,5 @@
 # A fleet that people rely on: a gateway a zone, a broker with a replica, keys of our own, two pools (spot for grading,
-# on demand for collecting), alarms and a cost limit.
+# on demand for collecting) whose machines have no rights in the store, alarms and a cost limit.
 provider "aws" {
   region = var.region
 
@@ -33,6 +33,7 @@ module "store" {
   store = {
     bucket         = var.bucket
     kms_key_arn    = module.secrets.secrets.kms_key_arn
+    coordinators   = var.coordinators
     evals          = var.evals
     deadline_h     = 24 * 7
     retention_days = 7

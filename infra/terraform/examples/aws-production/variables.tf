@@ -31,6 +31,16 @@ variable "machine_image" {
   default     = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 }
 
+variable "coordinators" {
+  description = "ARNs of the users and roles that run evals; nobody else can give workers rights in the store."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.coordinators) > 0
+    error_message = "coordinators: somebody has to run evals (arn:aws:iam::ACCOUNT:user/NAME, arn:aws:iam::ACCOUNT:role/NAME)."
+  }
+}
+
 variable "emails" {
   description = "Who is told of alarms."
   type        = list(string)

@@ -15,7 +15,7 @@ variable "tags" {
 }
 
 variable "store" {
-  description = "The result store. `evals`: whose `dispatches/` are removed after `dispatch_days` (0 keeps them for ever), which must be longer than deadline and retention together, or shards lose their bundles while they wait. `force_destroy`: let `terraform destroy` take the results with it."
+  description = "The result store. `evals`: whose `dispatches/` are removed after `dispatch_days` (0 keeps them for ever), which must be longer than deadline and retention together, or shards lose their bundles while they wait. `coordinators`: ARNs of users and roles of this account that may take on the role of shards; with any, workers get no rights of their own in the store. `force_destroy`: let `terraform destroy` take the results with it."
   type = object({
     bucket         = string
     evals          = optional(list(string), [])
@@ -23,6 +23,7 @@ variable "store" {
     deadline_h     = optional(number, 24)
     retention_days = optional(number, 7)
     kms_key_arn    = optional(string)
+    coordinators   = optional(list(string), [])
     log_bucket     = optional(string)
     force_destroy  = optional(bool, false)
   })
@@ -42,5 +43,9 @@ variable "store" {
   validation {
     condition     = length(var.store.evals) <= 900 && alltrue([for name in var.store.evals : can(regex("^[A-Za-z0-9._%-]{1,128}$", name))])
     error_message = "store.evals: at most 900 names as they stand in the store (letters, digits and ._%-)."
+  }
+  validation {
+    condition     = alltrue([for arn in var.store.coordinators : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(user|role)/[^*]+$", arn))])
+    error_message = "store.coordinators: ARNs of users or roles (arn:aws:iam::ACCOUNT:user/NAME, arn:aws:iam::ACCOUNT:role/NAME), none for a whole account."
   }
 }

@@ -18,10 +18,10 @@ locals {
       })
     },
     var.store.kms_key_arn == null ? {} : {
-      store-key = templatefile("${path.module}/policies/store-key.json.tftpl", { kms_key_arn = var.store.kms_key_arn })
+      store-key = templatefile("${path.module}/../../../../policies/s3-key.json.tftpl", { kms_key_arn = var.store.kms_key_arn })
     },
   )
-  worker_policies = merge(local.store_policies, {
+  worker_policies = merge(var.store.sessions ? {} : local.store_policies, {
     secrets = templatefile("${path.module}/policies/secrets.json.tftpl", {
       secret_arns = [var.secrets.fleet_key, var.secrets.signers, var.secrets.broker_url]
       kms_key_arn = var.secrets.kms_key_arn

@@ -24,13 +24,14 @@ variable "network" {
 }
 
 variable "store" {
-  description = "Output `store` of module `store`."
+  description = "Output `store` of module `store`. With `sessions` a worker's rights there come with each shard."
   type = object({
     bucket      = string
     arn         = string
     prefix      = string
     uri         = string
     kms_key_arn = optional(string)
+    sessions    = optional(bool, false)
   })
 }
 

@@ -64,6 +64,29 @@ run "it_scales_from_zero_and_never_in_by_a_metric" {
   }
 }
 
+run "with_a_role_for_shards_workers_reach_no_store_by_themselves" {
+  command = plan
+  variables {
+    store = {
+      bucket      = "mst-r"
+      arn         = "arn:aws:s3:::mst-r"
+      prefix      = "mst"
+      uri         = "s3://mst-r/mst"
+      kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/1"
+      sessions    = true
+    }
+  }
+
+  assert {
+    condition     = toset(keys(aws_iam_role_policy.worker)) == toset(["secrets", "own-machine", "logs", "image"])
+    error_message = "workers have rights of their own in the store"
+  }
+  assert {
+    condition     = contains(keys(aws_iam_role_policy.scaler), "store") && contains(keys(aws_iam_role_policy.scaler), "store-key")
+    error_message = "nobody is left who can look for lost shards"
+  }
+}
+
 run "a_tag_is_no_image" {
   command         = plan
   expect_failures = [var.image]
