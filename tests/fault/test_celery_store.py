@@ -100,8 +100,9 @@ def test_a_shard_is_given_back_when_its_store_stays_away_and_finished_later(bed,
     assert "store" in said.err
     assert differences(here.path, bed.newest().path) == []
     calls = bed.quiz.calls()
-    # what the store did not take was kept on the machine: only the unit in flight may be asked about again
-    assert sum(calls.values()) <= len(bed.quiz.keys) + 1
+    # what the store did not take was kept on the machine: only the unit in flight, a case of two variants, may be asked
+    # about again
+    assert sum(calls.values()) <= len(bed.quiz.keys) + 2
     assert worker.log.count("shard_granted") >= 2
 
 

@@ -147,8 +147,8 @@ def run_for(seconds):
 
 
 def test_eight_processes_never_have_more_calls_under_way_than_allowed_and_use_what_is_allowed(broker):
-    with Server(0.2) as server, callers(broker, server, '{"resource":"provider:p","concurrent":8}', threads=3) as them:
-        until(lambda: len(server.arrivals) > 60)
+    with Server(0.5) as server, callers(broker, server, '{"resource":"provider:p","concurrent":8}', threads=3) as them:
+        until(lambda: len(server.arrivals) > 24)
         began, calls, busy = time.monotonic(), len(server.arrivals), server.busy_s
         run_for(6)
         used = (server.busy_s - busy) / (time.monotonic() - began)
