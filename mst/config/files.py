@@ -138,10 +138,29 @@ _HALF = re.compile(r"\..+\.\d+\.\d+\.tmp")
 """Names of files that `write_atomic` has not finished."""
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def flush_files(paths: Iterable[Path]) -> None:
+    """Wait until the disk has files that are there already.
+
+    Raises:
+        InfrastructureError: one cannot be read, or the disk refuses.
+    """
+    for path in paths:
+        try:
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise InfrastructureError(f"{path}: cannot be flushed to the disk ({error.strerror})") from error
+
+
+def write_atomic(path: Path, data: bytes, *, flush: bool = True) -> None:
     """Replace a small file so that a reader, or a crash at any moment, sees the old bytes or the new ones.
 
     Temporary name in the same folder, fsync, rename. Parents are made.
+
+    Args:
+        path: what is replaced.
+        data: the new bytes.
+        flush: wait until the disk has them. Without it a machine that loses its power may lose the file.
 
     Raises:
         InfrastructureError: the disk is full or may not be written; the old file stands.
@@ -156,7 +175,8 @@ def write_atomic(path: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if flush:
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
         discard(temporary)

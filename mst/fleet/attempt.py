@@ -246,7 +246,7 @@ class Attempt:
 
     def _write_poisoned(self, spec: ShardSpec) -> None:
         spec.results.mkdir(parents=True, exist_ok=True)
-        poisoned = [key for key in spec.planned if unit_token(key.to_dict()) in self._poison]
+        poisoned = [key for key in spec.planned if unit_token(key) in self._poison]
         if poisoned:
             write_poisoned(spec.results, poisoned)
 

@@ -26,7 +26,7 @@ from mst.store.contract import Store
 from mst.store.layout import ShardKeys
 from mst.store.sink import UnitFiles, UnitSink
 
-SPACING_S = 0.05
+SPACING_S = 0.2
 """From one word to the ledger to the next."""
 
 
@@ -113,7 +113,7 @@ class Delivery:
 
     def has_stored(self, key: UnitKey) -> bool:
         """Whether a unit that was taken is durable."""
-        return _token(key) in self._stored
+        return unit_token(key) in self._stored
 
     def abandon(self) -> None:
         """Upload nothing more: the shard is somebody else's."""
@@ -122,7 +122,7 @@ class Delivery:
     def started(self, key: UnitKey) -> None:
         """Tell the ledger that a unit began: what is in flight when a worker is lost twice is given up."""
         with self._lock:
-            self._began.append(_token(key))
+            self._began.append(unit_token(key))
         self.tell()
 
     def take(self, done: UnitDone, paths: Sequence[Path]) -> None:
@@ -131,7 +131,7 @@ class Delivery:
         Raises:
             StoreError: uploading has failed; the shard should end.
         """
-        token = _token(done.key)
+        token = unit_token(done.key)
         with self._lock:
             # not in flight any more, so not to blame when the next unit takes the worker down before this is durable
             self._ended.append(token)
@@ -175,7 +175,3 @@ class Delivery:
         most = FLIGHT_MAX - min(len(began), FLIGHT_MAX)
         self._began, self._ended = began[FLIGHT_MAX:], ended[most:]
         return began[:FLIGHT_MAX], ended[:most], self._done
-
-
-def _token(key: UnitKey) -> str:
-    return unit_token(key.to_dict())

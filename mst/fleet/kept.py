@@ -10,7 +10,9 @@ from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from mst.config.files import flush_files
 from mst.config.moving import copy_whole
+from mst.errors import InfrastructureError
 from mst.model.fleet import ShardRef
 from mst.model.shard import Unit, UnitKey, unit_name
 from mst.shards.contract import ShardSpec, UnitDone
@@ -31,9 +33,10 @@ class KeptUnits:
 
     def keep(self, ref: ShardRef, results: Path) -> None:
         """Move a results folder here, in place of an older one of the shard. A disk that refuses loses only time."""
-        with suppress(OSError):
+        with suppress(OSError, InfrastructureError):
             self._root.mkdir(mode=0o700, exist_ok=True)
             shutil.rmtree(self._root / str(ref), ignore_errors=True)
+            flush_files(path for path in results.rglob("*") if path.is_file())
             results.rename(self._root / str(ref))
             folders = sorted(self._root.iterdir(), key=lambda path: path.stat().st_mtime)
             for old in folders[:-KEPT_MAX]:

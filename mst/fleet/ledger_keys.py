@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mst.errors import UsageError
-from mst.model.base import digest
 from mst.model.fleet import ShardRef
+from mst.model.shard import UnitKey, key_digest
 
 DEFAULT_PREFIX = "mst:"
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}:")
 
 
-def unit_token(key: Mapping[str, Any]) -> str:
+def unit_token(key: UnitKey) -> str:
     """A unit's name in Redis: 24 hex digits of its key's digest. Case IDs stay out of the broker."""
-    return digest(dict(key))[:24]
+    return key_digest(key)[:24]
 
 
 @dataclass(frozen=True)

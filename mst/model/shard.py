@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -139,9 +140,15 @@ class DispatchPlan(Document):
     shards: list[ShardPlan]
 
 
+@lru_cache(maxsize=4096)
+def key_digest(key: UnitKey) -> str:
+    """SHA-256 of a unit's key. Whoever handles a unit asks for it several times."""
+    return digest_bytes(canonical(key.to_dict()))
+
+
 def unit_name(key: UnitKey) -> str:
     """File name of a unit: the hash of its key, so that any name of a case or variant makes a plain file name."""
-    return f"{digest_bytes(canonical(key.to_dict()))[:32]}.json"
+    return f"{key_digest(key)[:32]}.json"
 
 
 class Hello(Model):
@@ -210,7 +217,7 @@ class Started(Model):
 
 
 class TrialDone(Model):
-    """A trial was collected; its file is durable on the worker's disk."""
+    """A trial was collected; its file is whole on the worker's disk."""
 
     type: Literal["trial"] = "trial"
     key: TrialKey

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from mst.config.files import flush_files
 from mst.model.shard import UnitKey, unit_name
 from mst.shards.contract import (
     TERMINAL,
@@ -107,7 +108,8 @@ def _attempt(
 ) -> AttemptOutcome:
     events.state(ShardState(shard=spec.index, state="running", attempt=attempt, machine=channel.machine))
 
-    def unit(done: UnitDone, _paths: Sequence[Path]) -> None:
+    def unit(done: UnitDone, paths: Sequence[Path]) -> None:
+        flush_files(paths)
         events.unit(done)
 
     try:

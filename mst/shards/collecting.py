@@ -103,7 +103,7 @@ class _Sink:
         infra = record.infrastructure_error
         self._job.tally.infra += infra
         self._job.tally.collected += not infra
-        self._job.send(TrialDone(key=key, status="infra" if infra else "collected", path=path, files=files))
+        self._job.send_soon(TrialDone(key=key, status="infra" if infra else "collected", path=path, files=files))
 
     def _keep_artifacts(self, attempt: Collected) -> list[str]:
         record, artifacts = attempt.record, attempt.artifacts

@@ -18,7 +18,7 @@ from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
 from mst.shards.spend import grading_spent, judge_calls
-from mst.shards.units import UNITS, read_unit
+from mst.shards.units import UNITS, read_unit, unit_files
 
 
 async def grade_units(job: Job) -> None:
@@ -63,9 +63,9 @@ async def grade_units(job: Job) -> None:
         tokens, cost_usd = grading_spent(grading)
         calls = judge_calls(grading)
         if tokens or cost_usd or calls:
-            job.send(UsageReport(key=grading.key, tokens=tokens, cost_usd=cost_usd, judge_calls=calls))
+            job.send_soon(UsageReport(key=grading.key, tokens=tokens, cost_usd=cost_usd, judge_calls=calls))
         path = writer.graded(grading)
-        job.send(Graded(key=grading.key, status="failed" if failed else "graded", path=path, passed=passed))
+        job.send_soon(Graded(key=grading.key, status="failed" if failed else "graded", path=path, passed=passed))
 
     walk = GradingWalk(
         plan=plan,
@@ -103,6 +103,7 @@ class Kept(GradingSource):
         self._source = source
         self._job = job
         self._poisoned = read_poisoned(job.results)
+        self._there = unit_files(job.results)
         self._answered: set[UnitKey] = set()
         self.count = 0
         """Units that were answered from their files."""
@@ -118,7 +119,8 @@ class Kept(GradingSource):
         return found
 
     def _unit(self, key: UnitKey) -> Unit | None:
-        return read_unit(self._job.results / UNITS / unit_name(key), key, self._job.digest)
+        name = unit_name(key)
+        return read_unit(self._job.results / UNITS / name, key, self._job.digest) if name in self._there else None
 
     def _keep(self, key: UnitKey) -> None:
         self._answered.add(key)

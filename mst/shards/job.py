@@ -44,6 +44,8 @@ class Job:
     redactor: Redactor
     cancel: asyncio.Event
     send: Callable[[Model], None]
+    send_soon: Callable[[Model], None]
+    """For what nobody waits for: it goes with the next message, or a moment later. On the event loop only."""
     tally: Tally
     asking: Asking
     breaker: Breaker

@@ -164,18 +164,16 @@ class ProcessChannel:
 
     def get(self, relative: str, into: Path) -> None:
         """See `Channel.get`."""
-        source = self._results / relative
-        into.parent.mkdir(parents=True, exist_ok=True)
-        temporary = into.with_name(f".{into.name}.tmp")
+        source, target = f"{self._results}/{relative}", str(into)
         try:
-            status = source.lstat()
+            status = os.lstat(source)
             if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_MAX_BYTES:
                 raise RunnerError(f"cannot be brought back: no plain file of at most {FILE_MAX_BYTES} bytes")
-            temporary.unlink(missing_ok=True)
-            _link(str(source), str(temporary))
-            temporary.replace(into)
-            # renaming one link of a file over another one of it does nothing
-            temporary.unlink(missing_ok=True)
+            try:
+                # a link is there as a whole or not at all, so the usual case needs no temporary name
+                os.link(source, target)
+            except OSError:
+                _replace(source, into)
         except OSError as error:
             raise RunnerError(f"cannot be brought back: {error.strerror}") from error
 
@@ -189,6 +187,17 @@ class ProcessChannel:
     def close(self) -> None:
         """See `Channel.close`."""
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _replace(source: str, into: Path) -> None:
+    """Bring a file where its folder is missing, an earlier one lies, or another disk is."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    temporary = into.with_name(f".{into.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    _link(source, str(temporary))
+    temporary.replace(into)
+    # renaming one link of a file over another one of it does nothing
+    temporary.unlink(missing_ok=True)
 
 
 def _link(source: str, target: str) -> None:

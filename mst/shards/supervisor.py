@@ -6,12 +6,10 @@ announced file is back before anybody is told of it, so a lost channel loses at 
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,12 +22,12 @@ from mst.model.shard import SILENCE_S, UnitKey, WorkerMessage, worker_message
 from mst.process.lastwords import last_words
 from mst.process.redact import Redactor
 from mst.shards.contract import Cancel, Channel, LossReason, ShardSpec, UnitDone, WorkerProcess
+from mst.shards.inbox import Inbox
 from mst.shards.turns import Turns
 
 POLL_S = 0.1
 EXIT_GRACE_S = 10.0
 UNLIMITED_GRACE_S = 24 * 3600.0
-INBOX_LINES = 64
 STDERR_KEPT = 4096
 
 
@@ -129,8 +127,7 @@ class _Session:
         self._handlers = handlers
         self._cancel = cancel
         self._silence_s = silence_s
-        self._inbox: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=INBOX_LINES)
-        self._over = False
+        self._inbox = Inbox()
         self._redactor = Redactor([])
         self._given: set[str] = set()
         self._holds = False
@@ -153,27 +150,19 @@ class _Session:
         except StoreError as error:
             return self._outcome("store", str(error))
         finally:
-            self._let_reader_go()
+            self._inbox.close()
 
     def _read(self) -> None:
         try:
             for line in self._process.lines():
-                self._inbox.put(line)
-                if self._over:
+                if not self._inbox.put(line):
                     return
         except (ValueError, OSError) as error:
             self._inbox.put(error)
         self._inbox.put(None)
 
-    def _let_reader_go(self) -> None:
-        """A reader that waits for room would wait for ever, and keep its pipe open."""
-        self._over = True
-        with suppress(queue.Empty):
-            while True:
-                self._inbox.get_nowait()
-
     def _step(self) -> bool:
-        """Handle one line, or the passing of time. Returns whether the worker still talks."""
+        """Handle the lines that are there, or the passing of time. Returns whether the worker still talks."""
         self._pass_cancel_on()
         if (over := self._handlers.overuse()) is not None:
             raise _Ended(*over)
@@ -182,14 +171,17 @@ class _Session:
             self._process.send(_line(wire.Limits(hold=self._holds)))
         if (values := self._handlers.fresh()) is not None:
             self._hand_out_again(values)
-        try:
-            line = self._inbox.get(timeout=POLL_S)
-        except queue.Empty:
+        lines = self._inbox.take(POLL_S)
+        if not lines:
             self._check_silence()
             if self._handlers.turns is not None:
                 self._handlers.turns.tick()
             return True
         self._heard = time.monotonic()
+        return all(self._hear(line) for line in lines)
+
+    def _hear(self, line: bytes | Exception | None) -> bool:
+        """Handle one line. Returns whether the worker still talks."""
         if line is None:
             return False
         if isinstance(line, Exception):

@@ -19,7 +19,7 @@ ARTIFACTS = "artifacts"
 
 
 class UnitWriter:
-    """Makes unit files of one attempt in a results folder."""
+    """Makes unit files of one attempt in a results folder. Atomic, not flushed: who counts a unit makes it durable."""
 
     def __init__(self, results: Path, *, work: Work, run_id: RunId, shard: int, digest: str, attempt: str | None,
                  machine: str) -> None:  # fmt: skip
@@ -48,7 +48,7 @@ class UnitWriter:
     def _write(self, key: UnitKey, content: dict[str, Any], payload: dict[str, Any]) -> str:
         unit = Unit(**self._common, **content, payload_digest=digest_bytes(canonical(payload)))
         relative = f"{UNITS}/{unit_name(key)}"
-        write_atomic(self._results / relative, unit.to_json())
+        write_atomic(self._results / relative, unit.to_json(), flush=False)
         return relative
 
 
@@ -72,6 +72,14 @@ def each_finished(results: Path, planned: Iterable[UnitKey], digest: str) -> Ite
         unit = read_unit(results / UNITS / unit_name(key), key, digest)
         if unit is not None:
             yield unit
+
+
+def unit_files(results: Path) -> frozenset[str]:
+    """Names of the unit files that are there, valid or not."""
+    try:
+        return frozenset(path.name for path in (results / UNITS).iterdir())
+    except FileNotFoundError:
+        return frozenset()
 
 
 def has_unit(results: Path, key: UnitKey) -> bool:

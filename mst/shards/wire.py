@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO
 
 from pydantic import ValidationError
@@ -32,16 +33,24 @@ class Wire:
         os.dup2(2, 1)
         return cls(os.fdopen(private, "wb"))
 
-    def send(self, message: Model) -> None:
-        """Write one message. Silent when the supervisor is gone: end of stdin tells the worker so."""
+    def send(self, message: Model, *, at_once: bool = True) -> None:
+        """Write one message. Silent when the supervisor is gone: end of stdin tells the worker so.
+
+        Args:
+            message: any of a worker's.
+            at_once: else it goes with the next one that does, or with `flush`.
+        """
         line = message.model_dump_json(exclude_none=True).encode() + b"\n"
         assert len(line) <= LINE_MAX_BYTES, "messages carry keys and paths, never content"
-        with self._lock:
-            try:
-                self._stream.write(line)
+        with self._lock, suppress(BrokenPipeError, ValueError):
+            self._stream.write(line)
+            if at_once:
                 self._stream.flush()
-            except (BrokenPipeError, ValueError):
-                return
+
+    def flush(self) -> None:
+        """Let go of what was not sent at once."""
+        with self._lock, suppress(BrokenPipeError, ValueError):
+            self._stream.flush()
 
 
 def read_messages(stream: IO[bytes], told: Callable[[SupervisorMessage], None], ended: Callable[[], None]) -> None:

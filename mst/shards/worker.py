@@ -22,6 +22,7 @@ from mst import __version__
 from mst.config.registry import plugin_versions
 from mst.errors import GradingFault, InfrastructureError, MstError, UsageError, VersionMismatch
 from mst.grade.breaker import Breaker
+from mst.model.base import Model
 from mst.model.shard import (
     HEARTBEAT_S,
     Cancel,
@@ -50,6 +51,8 @@ from mst.shards.wire import Wire, read_messages
 EXIT_REFUSED = 5
 EXIT_ORPHANED = 70
 ORPHAN_GRACE_S = 10.0
+TOGETHER_S = 0.005
+"""A unit's end waits so long for the next unit's begin: one write, and one wake-up of the supervisor, for both."""
 FAULT_MAX = 300
 """Characters of a judge's fault that are told to others."""
 
@@ -155,6 +158,7 @@ class _Session:
         self._redactor = Redactor([])
         self._breaker = Breaker(failed=self._judge_failed, answered=self._asking.answered)
         self._orphaned = False
+        self._flush: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
 
     async def run(self, work: Work) -> int:
@@ -172,6 +176,7 @@ class _Session:
             return await self._work(work)
         finally:
             self._ended.set()
+            self._wire.flush()
 
     async def _work(self, work: Work) -> int:
         tally = Tally()
@@ -207,10 +212,20 @@ class _Session:
             redactor=self._redactor,
             cancel=self._cancel,
             send=self._wire.send,
+            send_soon=self._send_soon,
             tally=tally,
             asking=self._asking,
             breaker=self._breaker,
         )
+
+    def _send_soon(self, message: Model) -> None:
+        self._wire.send(message, at_once=False)
+        if self._flush is None:
+            self._flush = self._loop.call_later(TOGETHER_S, self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush = None
+        self._wire.flush()
 
     async def _judge_failed(self, judge: str, kind: GradingFault, message: str) -> None:
         await self._asking.failed(judge, kind, self._redactor.text(message)[:FAULT_MAX])

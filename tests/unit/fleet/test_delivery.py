@@ -59,7 +59,7 @@ def end(delivery, folder, key):
 
 
 def tokens(*keys):
-    return [unit_token(key.to_dict()) for key in keys]
+    return [unit_token(key) for key in keys]
 
 
 def test_units_are_done_when_they_are_stored(delivery, ledger, store, tmp_path):

@@ -13,7 +13,7 @@ from mst.store.memory import MemoryStore
 
 RUN = "20260101T000000Z-abcdef"
 KEYS = [TrialKey(variant="a", case_id=f"c{number}", trial=0) for number in range(5)]
-TOKENS = [unit_token(key.to_dict()) for key in KEYS]
+TOKENS = [unit_token(key) for key in KEYS]
 
 
 @pytest.fixture
