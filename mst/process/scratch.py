@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -24,9 +25,11 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
     """
     parent = Path(tempfile.gettempdir())
     reap_folders(parent)
-    # The context manager ignores what it can't delete: a result must not be lost to that.
-    with tempfile.TemporaryDirectory(prefix=scratch_prefix(purpose), dir=parent, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    folder = Path(tempfile.mkdtemp(prefix=scratch_prefix(purpose), dir=parent))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
 
 
 def scratch_prefix(purpose: str) -> str:
@@ -41,7 +44,7 @@ def reap_folders(parent: Path) -> list[str]:
         found = _OURS.fullmatch(entry.name)
         if found is None or lives(found[1]) or not _is_mine(entry):
             continue
-        _remove(entry)
+        remove_tree(entry)
         if not entry.exists():
             gone.append(entry.name)
     return sorted(gone)
@@ -55,12 +58,35 @@ def _is_mine(folder: Path) -> bool:
     return state.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if not folder.exists():
-        return
-    # A program may have taken away its own permissions to a folder.
-    for place in [folder, *(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())]:
-        with suppress(OSError):
-            place.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with whatever a program left in it. What cannot go stays: no result must be lost to that."""
+    # one call for each level: a program may have made a thousand
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        _remove_bit_by_bit(folder)
+
+
+def _remove_bit_by_bit(folder: Path) -> None:
+    """The same for folders that are very deep, or to which a program took away its own permissions."""
+    with suppress(OSError):
+        folder.chmod(0o700)
+        pending = _folders_in(folder)
+        while pending:
+            place = pending.pop()
+            with suppress(OSError):
+                for inner in _folders_in(place):
+                    pending.append(inner.rename(folder / secrets.token_hex(8)))
+            with suppress(RecursionError):
+                shutil.rmtree(place, ignore_errors=True)
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders right below one, all of which may be entered and moved then."""
+    folder.chmod(0o700)
+    found = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    for path in found:
+        path.chmod(0o700)
+    return found

@@ -67,3 +67,16 @@ def test_an_owner_lives_as_long_as_its_process():
     child.communicate("\n")
     assert not lives(name)
     assert lives("somebody else's")
+
+
+def test_a_folder_as_deep_as_a_program_can_make_one_goes_too(tmp_path):
+    with scratch_folder("unit") as folder:
+        place = os.open(folder, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=place)
+            inner = os.open("d", os.O_RDONLY, dir_fd=place)
+            os.close(place)
+            place = inner
+        os.mkdir("closed", mode=0, dir_fd=place)
+        os.close(place)
+    assert list(tmp_path.iterdir()) == []
