@@ -72,7 +72,7 @@ def test_an_owner_lives_as_long_as_its_process():
 def test_a_folder_as_deep_as_a_program_can_make_one_goes_too(tmp_path):
     with scratch_folder("unit") as folder:
         place = os.open(folder, os.O_RDONLY)
-        for _ in range(1500):
+        for _ in range(1100):
             os.mkdir("d", dir_fd=place)
             inner = os.open("d", os.O_RDONLY, dir_fd=place)
             os.close(place)
