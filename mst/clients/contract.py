@@ -126,6 +126,15 @@ class StartsPrograms(Protocol):
 
 
 @runtime_checkable
+class ImportsPackages(Protocol):
+    """A client that runs Python code, and can say which modules, so that a trial's identity can name their packages."""
+
+    def modules(self, files: FileSource) -> list[str]:
+        """Top-level names of the modules that are asked for first; those of its own listed files are none of them."""
+        ...
+
+
+@runtime_checkable
 class Probed(Protocol):
     """A client that talks to a model, and so is worth one short question before a run is paid.
 

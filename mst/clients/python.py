@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +13,15 @@ from pydantic import Field, ValidationError
 
 from mst.clients import python_child
 from mst.clients.contract import ClientResult, Needs, TrialContext
-from mst.clients.options import Environment, ListedFiles, Options, parse_options, secret_names, variant_environment
+from mst.clients.options import (
+    Environment,
+    ListedFiles,
+    Options,
+    listed_files,
+    parse_options,
+    secret_names,
+    variant_environment,
+)
 from mst.clients.parsers import closing_fields
 from mst.clients.program import (
     diagnostics_of,
@@ -21,6 +31,7 @@ from mst.clients.program import (
     sandbox_faults,
     trial_environment,
 )
+from mst.config.files import FileSource
 from mst.errors import ClientError, ProgramError
 from mst.model.base import Model
 from mst.model.case import Case, Variant
@@ -72,6 +83,16 @@ class PythonCallable:
             faults.append(f"{where}: no such module here; install its package, or list its file under files")
         return faults
 
+    def modules(self, files: FileSource) -> list[str]:
+        """See `ImportsPackages`: the function's own module, and what the listed files import."""
+        where = self.options.function.rpartition(":")[0]
+        found = {where.partition(".")[0]} if not where.endswith(".py") else set()
+        listed = [file for file in listed_files(self.options.files) if file.path.endswith(".py")]
+        for file in listed:
+            found |= _imported(files.locate(file.sha256))
+        own = {part for file in listed for part in (Path(file.path).stem, Path(file.path).parts[0])}
+        return sorted(found - own - sys.stdlib_module_names)
+
     async def run(self, case: Case, workspace: Path | None, context: TrialContext) -> ClientResult:
         """See `Client.run`."""
         seen = context.enclosure.seen
@@ -110,6 +131,21 @@ class PythonCallable:
                 "workspace": None if workspace is None else str(context.enclosure.seen(workspace)),
             },
         }
+
+
+def _imported(path: Path) -> set[str]:
+    """Top-level names that a file imports, anywhere in it; none when it is no Python: that is told when it runs."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 def _result(child: ChildResult, answer: Path, context: TrialContext) -> ClientResult:

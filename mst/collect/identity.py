@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mst import __version__
-from mst.clients.contract import Client, StartsPrograms
+from mst.clients.contract import Client, ImportsPackages, StartsPrograms
+from mst.collect.packages import packages_of
 from mst.collect.programs import program_identity
+from mst.config.files import FileSource
 from mst.config.registry import plugin_versions
+from mst.errors import MstError
 from mst.model.base import FileRef
 from mst.model.case import Case, Variant
 from mst.model.identity import AttemptIdentity, short_digest
@@ -22,7 +25,7 @@ Setting = Mapping[str, str | None]
 """The parts of an identity that all trials of one client share."""
 
 
-def setting_of(variant: Variant, client: Client) -> Setting:
+def setting_of(variant: Variant, client: Client, files: FileSource) -> Setting:
     """What a variant is on this machine. Blocks: reads the programs' files, once for as long as they do not change."""
     kind = variant.sandbox.get("kind", "none")
     return {
@@ -31,6 +34,8 @@ def setting_of(variant: Variant, client: Client) -> Setting:
         "options": _unless_empty(variant.client_options),
         "model": variant.model,
         "program": None if kind == "docker" else _programs(client, inside=kind != "none"),
+        # Those of an image are told by its digest.
+        "packages": None if kind == "docker" else _packages(client, files),
         "servers": _unless_empty(variant.servers),
         "tools": _unless_empty(variant.tools),
         "env": _env(variant.env),
@@ -78,6 +83,16 @@ def _programs(client: Client, *, inside: bool) -> str | None:
     usual = inner_path() if inside else search_path()
     found = [program_identity(name, path or usual) for name, path in client.programs().items() if "{{" not in name]
     return "; ".join(found) or None
+
+
+def _packages(client: Client, files: FileSource) -> str | None:
+    if not isinstance(client, ImportsPackages):
+        return None
+    try:
+        return packages_of(tuple(client.modules(files)))
+    except MstError:
+        # A file that nobody has: the trial says so.
+        return None
 
 
 def _plugin(client: str) -> str | None:

@@ -160,7 +160,7 @@ class _Work:
     async def _setting(self, case: Case, variant: Variant) -> Setting:
         key = client_key(case, variant)
         if key not in self.settings:
-            work = in_thread(setting_of, variant, self._client(case, variant))
+            work = in_thread(setting_of, variant, self._client(case, variant), self.files)
             self.settings[key] = asyncio.ensure_future(work)
         return await asyncio.shield(self.settings[key])
 

@@ -108,7 +108,7 @@ async def collect_trial(
         timeouts=stage_timeouts,
         scratch_root=scratch_root,
         redactor=Redactor(secrets.values()) if redactor is None else redactor,
-        setting=await in_thread(setting_of, variant, client) if setting is None else setting,
+        setting=await in_thread(setting_of, variant, client, files) if setting is None else setting,
         limits=limits or Limits(),
         pricing=pricing or {},
     )

@@ -19,6 +19,7 @@ PARTS: dict[str, str] = {
     "options": "client options",
     "model": "model",
     "program": "program",
+    "packages": "package",
     "servers": "MCP servers",
     "tools": "tools",
     "env": "environment",

@@ -70,6 +70,7 @@ class DockerRunner(ProcessRunner):
             network=_NETWORKS[options.network],
             cpus=options.cpus,
             memory_bytes=options.memory,
+            environment={"MST_IMAGE_DIGEST": self._image},
         )
         name = f"mst-{self._run_id.lower()}-{spec.work}-{spec.index}-{attempt}"
         return ContainerChannel(machine, name=name, keep=options.keep)

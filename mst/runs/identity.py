@@ -179,6 +179,12 @@ def _details(
 ) -> Iterator[tuple[str, str | None, str | None]]:
     """A part in words, with both values; of a part that is a hash, the resolved keys that it was made of and differ."""
     name = PARTS.get(part, part)
+    if part == "packages":
+        one, other = (_versions(listed) for listed in pair)
+        for package in sorted(one.keys() | other.keys()):
+            if one.get(package) != other.get(package):
+                yield f"{name} {package}", one.get(package), other.get(package)
+        return
     keys: list[str] = []
     if part in DETAILED and variants is not None:
         one, other = (_below(variant, DETAILED[part]) for variant in variants)
@@ -187,6 +193,11 @@ def _details(
             yield f"{name}: {key}", *_both(one.get(key), other.get(key))
     if not keys:
         yield name, *pair
+
+
+def _versions(listed: str | None) -> dict[str, str]:
+    """Packages as `mst.collect.packages` lists them, each with what stands after its name."""
+    return dict(one.split(" ", 1) for one in (listed or "").split(", ") if " " in one)  # type: ignore[misc]  # two parts
 
 
 def _below(variant: Variant, prefix: str) -> dict[str, Any]:

@@ -107,6 +107,7 @@ def test_a_run_is_collected_and_graded_in_containers(engine, project):
     records = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("transcripts/a/*/0.json")]
     assert len(records) == 6
     assert {record["status"] for record in records} == {"completed"}, records
+    assert {record["identity"]["parts"]["worker"] for record in records} == {containers.image_id(MADE)}
     [run] = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("run.json")]
     assert (run["environment"]["name"], run["environment"]["options"]["image"]) == ("docker", MADE)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from mst.clients.command import Command
+from mst.clients.python import PythonCallable
+from mst.collect import packages
 from mst.collect.identity import identity_of, setting_of
+from mst.collect.packages import packages_of
 from mst.collect.programs import program_identity
+from mst.config.files import IndexedFiles
 from mst.model.base import FileRef
 from mst.model.case import Case, TrialLimits, Variant
 from mst.model.identity import differing
@@ -19,7 +24,9 @@ CASE = Case(id="c", dataset="d", input="q", fixture=[FILE])
 
 
 def identity(variant=BASE, case=CASE, *, prompt="q", image=None, solution=False):
-    return identity_of(setting_of(variant, Command(variant)), case, prompt=prompt, image=image, solution=solution)
+    return identity_of(
+        setting_of(variant, Command(variant), IndexedFiles()), case, prompt=prompt, image=image, solution=solution
+    )
 
 
 def changed(**fields):
@@ -121,3 +128,75 @@ def test_repeats_and_attempts_share_an_identity(bench):
     assert one.identity.parts["program"].startswith("sh ")
     other = bench.trial(bench.case({"f": "2"}), variant).record
     assert list(differing(one.identity, other.identity)) == ["fixture"]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs a package with its metadata; takes name, version, modules and what it needs."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(name, version, *modules, needs=(), editable=False):
+        for old in tmp_path.glob(f"{name}-*.dist-info"):
+            shutil.rmtree(old)
+        folder = tmp_path / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        lines = [
+            "Metadata-Version: 2.1",
+            f"Name: {name}",
+            f"Version: {version}",
+            *(f"Requires-Dist: {n}" for n in needs),
+        ]
+        (folder / "METADATA").write_text("\n".join(lines) + "\n")
+        (folder / "top_level.txt").write_text("\n".join(modules))
+        if editable:
+            (folder / "direct_url.json").write_text(json.dumps({"url": "file:///x", "dir_info": {"editable": True}}))
+        packages_of.cache_clear()
+
+    yield install
+    packages_of.cache_clear()
+
+
+def called(function, files=(), index=None):
+    options = {"function": function, "files": [file.to_dict() for file in files]}
+    variant = Variant(name="v", client="python", client_options=options)
+    return setting_of(variant, PythonCallable(variant), index or IndexedFiles())["packages"]
+
+
+def test_the_package_of_a_function_and_what_it_needs_are_told_with_versions(installed):
+    installed(
+        "asker", "1.2", "asker", needs=["Way_Out>=1; python_version >= '3'", "extra-only; extra == 'x'", "absent"]
+    )
+    installed("Way.Out", "0.3", "way_out", needs=["asker"])
+    installed("extra_only", "9", "extra_only")
+    assert called("asker.deep:answer") == "asker 1.2, way-out 0.3"
+    installed("Way.Out", "0.4", "way_out", editable=True)
+    assert called("asker.deep:answer") == "asker 1.2, way-out 0.4 (editable)"
+
+
+def test_what_listed_files_import_counts_and_they_themselves_do_not(installed, tmp_path):
+    installed("asker", "1.2", "asker")
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "mine.py").write_text("import json, os.path\nimport near\nfrom asker.deep import answer\n")
+    (tmp_path / "eval" / "near.py").write_text("def f():\n    import nobodys_module\n")
+    (tmp_path / "eval" / "odd.py").write_text("this is no Python\n")
+    index = IndexedFiles()
+    files = [index.add(tmp_path / "eval", name) for name in ("mine.py", "near.py", "odd.py")]
+    assert called("./mine.py:f", files, index) == "asker 1.2, nobodys_module (of no package)"
+
+
+def test_more_packages_than_are_named_are_told_apart_by_a_hash(installed, monkeypatch):
+    monkeypatch.setattr(packages, "MOST", 1)
+    installed("asker", "1.2", "asker", needs=["other"])
+    installed("other", "1", "other")
+    one = called("asker:f")
+    installed("other", "2", "other")
+    assert one.startswith("asker 1.2, others 1 (")
+    assert one != called("asker:f")
+
+
+def test_other_clients_and_images_have_no_packages_of_this_machine():
+    assert identity().parts.get("packages") is None
+    variant = Variant(
+        name="v", client="python", client_options={"function": "json:dumps"}, sandbox={"kind": "docker", "image": "i"}
+    )
+    assert setting_of(variant, PythonCallable(variant), IndexedFiles())["packages"] is None

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from mst.collect.packages import packages_of
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import call_mst
 
@@ -71,6 +72,24 @@ def test_each_differing_part_is_a_line(bench):
     assert any(line.startswith("grader contains_text (config assertion): ") for line in lines)
     assert not any(line.startswith("prompt") for line in lines)
     assert "not comparable: 6 differences" in said.out
+
+
+def test_a_package_of_another_version_is_a_line(bench, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    described = tmp_path / "asker.dist-info"
+    described.mkdir()
+    (described / "top_level.txt").write_text("asker\n")
+    (bench.home / "mine.py").write_text("def f(asked):\n    return asked\n    import asker\n")
+    options = {"client": "python", "client_options": {"function": "./mine.py:f", "files": ["mine.py"]}}
+    runs = []
+    for version in ("1.2", "1.3"):
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: asker\nVersion: {version}\n")
+        packages_of.cache_clear()
+        runs.append(bench.run(variants=[{"name": "a"}], **options))
+    said = bench.diff(runs[0].run_id, runs[1].run_id)
+    packages_of.cache_clear()
+    assert said.code == 1
+    assert "  variant a: package asker: 1.2 in A, 1.3 in B (2 of 2 trials)" in said.out.splitlines()
 
 
 def test_two_trials_are_compared_by_name_or_by_file(bench):
