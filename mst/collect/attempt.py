@@ -21,13 +21,13 @@ from mst.collect.workspace import (
     lay_solution,
     make_folders,
     prepare,
-    remove,
     run_commands,
 )
 from mst.config.files import FileSource
 from mst.errors import ClientError
 from mst.model.case import Case, StageTimeouts, Variant
 from mst.process.redact import Redactor
+from mst.process.removal import remove_tree
 from mst.providers.limits import Limits
 from mst.sandboxes import contract as sandboxes
 from mst.sandboxes.contract import Enclosure
@@ -178,7 +178,7 @@ class Attempt:
         return None
 
     async def _remove_folders(self, folders: Folders) -> str | None:
-        work = asyncio.ensure_future(asyncio.to_thread(remove, folders.root))
+        work = asyncio.ensure_future(asyncio.to_thread(remove_tree, folders.root))
         await asyncio.wait({work}, timeout=self.timeouts.cleanup_s)
         if not work.done():
             work.add_done_callback(_ignore)

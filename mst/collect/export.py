@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
 import time
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from mst.errors import ClientError
 from mst.model.base import FileRef
 from mst.model.case import TrialLimits
 from mst.process.redact import Redactor
+from mst.process.removal import remove_tree
 
 _CHUNK_BYTES = 1024 * 1024
 _NAMED_OMISSIONS = 20
@@ -121,7 +121,7 @@ def _is_folder(path: Path) -> bool:
 def _clear(into: Path) -> None:
     """Remove what a program without a sandbox may have put where its files go."""
     if _is_folder(into):
-        shutil.rmtree(into)
+        remove_tree(into)
     else:
         into.unlink(missing_ok=True)
 

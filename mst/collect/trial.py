@@ -15,11 +15,12 @@ from mst.clients.contract import Client
 from mst.collect.attempt import Attempt, artifact_folder
 from mst.collect.identity import Setting, setting_of
 from mst.collect.record import make_record
-from mst.collect.workspace import Folders, in_thread, remove
+from mst.collect.workspace import Folders, in_thread
 from mst.config.files import FileSource
 from mst.model.case import Case, StageTimeouts, Variant
 from mst.model.trial import TrialRecord
 from mst.process.redact import Redactor
+from mst.process.removal import remove_tree
 from mst.providers.limits import Limits
 
 
@@ -47,7 +48,7 @@ class Collected:
         """Delete what is still there of the artifacts. Safe to call after they were moved."""
         for attempt in self.attempts:
             if attempt.artifacts is not None:
-                remove(attempt.artifacts)
+                remove_tree(attempt.artifacts)
 
 
 def new_attempt_id() -> str:
@@ -121,7 +122,7 @@ async def collect_trial(
         raise
     if attempt.left is None and attempt.folders is not None:
         # A failed export leaves a part of the files: nobody may take it for the whole.
-        await in_thread(remove, artifact_folder(attempt.folders))
+        await in_thread(remove_tree, artifact_folder(attempt.folders))
     record = make_record(
         attempt,
         run_id=run_id,
@@ -138,7 +139,7 @@ def _remove_now(folders: Folders | None) -> None:
         return
     for folder in (folders.root, artifact_folder(folders)):
         try:
-            remove(folder)
+            remove_tree(folder)
         except OSError:
             # Cancellation goes first; the scratch root as a whole is deleted by its owner.
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -160,22 +159,6 @@ def export_and_diff(
         return left, make_patch(baseline, left)
     except OSError as error:
         raise ClientError(f"the diff failed: {error.strerror}") from error
-
-
-def remove(folder: Path) -> None:
-    """Delete a folder and everything in it, also what was made unreadable. Silent when it is gone. Blocks.
-
-    Raises:
-        OSError: something can't be deleted.
-    """
-    if not folder.exists():
-        return
-    try:
-        shutil.rmtree(folder)
-    except PermissionError:
-        for place_ in [folder, *(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())]:
-            place_.chmod(0o700)
-        shutil.rmtree(folder)
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

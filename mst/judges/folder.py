@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from mst.config.files import FileSource, place
 from mst.errors import GraderError
 from mst.model.base import FileRef
 from mst.process.environment import clean_environment, make_home
+from mst.process.removal import remove_tree
 from mst.sandboxes.contract import Enclosure, Folders, Sandbox
 from mst.sandboxes.none import OpenEnclosure
 
@@ -93,19 +93,11 @@ async def call_folder(scratch: Path) -> AsyncIterator[CallFolder]:
         yield CallFolder(root)
     finally:
         # Not awaited in a thread: a cancelled task would leave before its folder is gone.
-        _remove(root)
+        with suppress(OSError):
+            remove_tree(root)
 
 
 def fill(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Fill in `{{name}}` per argument, never through a shell; `{{python}}` is this interpreter. Other braces stay."""
     known = {"python": sys.executable, **values}
     return [_PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), argument) for argument in argv]
-
-
-def _remove(root: Path) -> None:
-    shutil.rmtree(root, ignore_errors=True)
-    if root.exists():
-        # A program may take away its own permissions to a folder; ours is to remove it all the same.
-        for folder in [root, *(path for path in root.rglob("*") if path.is_dir() and not path.is_symlink())]:
-            folder.chmod(0o700)
-        shutil.rmtree(root, ignore_errors=True)

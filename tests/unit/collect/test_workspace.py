@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
-from mst.collect.workspace import in_thread, make_folders, remove
+from mst.collect.workspace import in_thread, make_folders
 from mst.errors import ClientError
+from mst.process.removal import remove_tree
 
 
 def test_folders_are_private(tmp_path):
@@ -26,8 +27,8 @@ def test_no_place_for_them_is_the_environments_fault(tmp_path):
 
 def test_removing_is_silent_about_what_is_gone(tmp_path):
     (tmp_path / "x/y").mkdir(parents=True)
-    remove(tmp_path / "x")
-    remove(tmp_path / "x")
+    remove_tree(tmp_path / "x")
+    remove_tree(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
 
