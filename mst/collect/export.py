@@ -21,6 +21,8 @@ _CHUNK_BYTES = 1024 * 1024
 _NAMED_OMISSIONS = 20
 _LISTED_FACTOR = 4
 _TOO_LONG = "its path is too long"
+MAX_DEPTH = 100
+"""Folders in folders that artifacts may have: whoever reads them later, with whatever tool, must not fall over it."""
 
 
 @dataclass
@@ -133,6 +135,8 @@ def _plain_files(workspace: Path, baseline: Baseline, found: Export, most: int) 
     for path, entry in walk(workspace, lambda folder: found.omit(folder, _TOO_LONG)):
         if not is_portable(path):
             found.omit(path, "its name can't be stored")
+        elif path.count("/") > MAX_DEPTH:
+            found.omit(path, f"more than {MAX_DEPTH} folders deep")
         elif entry.is_symlink():
             if len(found.links) < most:
                 found.links[path] = link_target(entry.path)

@@ -13,6 +13,7 @@ from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.scratch import scratch_folder
 from mst.testing.client import FAMILY, descendants, wait_for_no_more_than
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are a POSIX matter")
@@ -220,3 +221,15 @@ def test_cancelling_while_a_set_up_command_hangs_kills_it(scene, tmp_path):
 
     asyncio.run(go())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [150, 1500])
+def test_folders_deeper_than_anything_can_walk_cost_no_result(scene, tmp_path, depth):
+    down = f"for _ in range({depth}): os.mkdir('d'); os.chdir('d')"
+    code = f"import os\nopen('top','w')\n{down}\nopen('x','w'); print('done')"
+    with scratch_folder("collect") as scratch:
+        record = asyncio.run(Scene(scratch).collect(code)).record
+    assert (record.status, record.transcript.final_text.strip()) == ("completed", "done")
+    assert [file.path for file in record.artifact_files] == ["top"]
+    assert "folders deep" in str(record.client_diagnostics)
+    assert not scratch.exists()
