@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mst.fleet.connect import RedisClient, broker_errors
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.scripts import Scripts
@@ -22,6 +24,11 @@ class Presence:
         """For a worker, every third of `ttl_s`: it serves this queue."""
         args: list[str | int] = [worker, int(ttl_s * 1000)]
         self._scripts.run("present", [self.keys.workers(queue)], args, doing=f"announcing {worker}")
+
+    def is_known(self, worker: str, queues: Iterable[str]) -> bool:
+        """For a worker, often: whether the broker still knows what it announced. A wiped one does not."""
+        with broker_errors(f"looking for {worker}"):
+            return all(self._client.zscore(self.keys.workers(queue), worker) is not None for queue in queues)
 
     def leave(self, worker: str, queue: str) -> None:
         """For a worker that takes no more shards. Idempotent."""

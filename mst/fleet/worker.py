@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ from mst.store.session import session_store
 from mst.store.uri import open_store
 
 PRESENT_S = 30.0
+LOOK_EVERY_S = 1.0
+"""How often a worker looks whether its broker still knows of it."""
 STORE_PATIENCE_S = 3600.0
 LIMIT_ANSWER_S = 5.0
 """Nothing starts while an answer is waited for; asking again is cheap."""
@@ -244,6 +247,8 @@ class _Here:
         self._presence = presence
         self._name = name
         self._queues = queues
+        self._announced_at = -PRESENT_S
+        self._is_silent = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True, name="mst-present")
 
@@ -261,9 +266,12 @@ class _Here:
         self._thread.join()
 
     def _keep(self) -> None:
-        while not self._ended.wait(PRESENT_S / 3):
-            self._announce()
-            self._heed()
+        while not self._ended.wait(LOOK_EVERY_S):
+            if time.monotonic() - self._announced_at >= PRESENT_S / 3:
+                self._announce()
+                self._heed()
+            elif not self._is_known():
+                self._announce()
         with suppress(BrokerError):
             for queue in self._queues:
                 self._presence.leave(self._name, queue)
@@ -275,13 +283,22 @@ class _Here:
                 log.info("drain_asked", worker=self._name)
                 os.kill(os.getpid(), signal.SIGTERM)
 
+    def _is_known(self) -> bool:
+        with suppress(BrokerError):
+            return self._presence.is_known(self._name, self._queues)
+        return False
+
     def _announce(self) -> None:
-        for queue in self._queues:
-            try:
+        try:
+            for queue in self._queues:
                 self._presence.announce(self._name, queue, ttl_s=PRESENT_S)
-            except BrokerError as error:
+        except BrokerError as error:
+            if not self._is_silent:
                 log.warning("not_announced", reason=str(error)[:300])
-                return
+            self._is_silent = True
+        else:
+            self._announced_at = time.monotonic()
+            self._is_silent = False
 
 
 def _drain_on_shutdown(host: Host, here: _Here, hurry_after_s: float) -> None:

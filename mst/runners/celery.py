@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
@@ -58,6 +60,9 @@ from mst.store.units import fetch_shard
 from mst.store.uri import check_writable, object_uri, open_store, redacted
 
 FLEET_FOLDER = ".fleet"
+SERVED_WITHIN_S = 5.0
+"""How long a command looks for a worker before it refuses to send."""
+PACE = threading.Event()
 
 
 class CeleryOptions(Model):
@@ -194,7 +199,7 @@ class CeleryRunner:
             self._dispatch(shards, events)
 
     def _dispatch(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Sent:
-        if not self._options.wait and not self._presence.workers(self._queue):
+        if not self._options.wait and not self._is_served(events):
             raise UsageError(
                 f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version "
                 f"({__version__}), or wait for one with --runner-option wait=true"
@@ -205,6 +210,16 @@ class CeleryRunner:
         except BaseException:
             self._left = True
             raise
+
+    def _is_served(self, events: ShardEvents) -> bool:
+        """Whether a worker serves the queue. A broker that was wiped hears of its workers again within moments."""
+        until = time.monotonic() + SERVED_WITHIN_S
+        while not self._presence.workers(self._queue):
+            if time.monotonic() >= until:
+                return False
+            events.note(f"no worker says yet that it serves the queue {self._queue}; looking for {SERVED_WITHIN_S:g} s")
+            PACE.wait(0.5)
+        return True
 
     def _secrets(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Mapping[str, str]:
         names = sorted({name for spec in shards for name in spec.secrets})

@@ -8,6 +8,8 @@ import pytest
 
 from mst.fleet.connect import without_password
 from mst.fleet.keys import keygen, load_signing_key
+from mst.fleet.presence import Presence
+from mst.fleet.worker import _Here
 from mst.testing.commandline import call_mst, until
 from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 from mst.testing.quiz_eval import Quiz
@@ -24,6 +26,8 @@ def bed(tmp_path_factory):
 @pytest.fixture
 def mst(bed, monkeypatch, capsys):
     """Runs a command here, as a coordinator with some settings changed; None takes one away."""
+
+    monkeypatch.setattr("mst.runners.celery.SERVED_WITHIN_S", 0)
 
     def run(*arguments, **settings):
         monkeypatch.chdir(bed.home)
@@ -154,6 +158,37 @@ def test_a_worker_without_what_it_needs_does_not_start(bed, mst, monkeypatch, se
     assert said.code == 2
     assert len(said.error_lines) == 1
     assert expected in said.err
+
+
+def test_a_command_looks_a_while_for_workers_of_which_a_wiped_broker_knows_nothing_yet(bed, mst, monkeypatch):
+    bed.ready(1)
+    seen, look = [], Presence.workers
+
+    def workers(presence, queue):
+        seen.append(queue)
+        return look(presence, queue) if len(seen) > 1 else []
+
+    monkeypatch.setattr(Presence, "workers", workers)
+    monkeypatch.setattr("mst.runners.celery.SERVED_WITHIN_S", 60)
+    said = mst("grade", bed.source.path, "--runner", "celery", "--runner-option", "shards=1")
+    assert said.code in (0, 1), said.err
+    assert f"no worker says yet that it serves the queue {GRADE_QUEUE}; looking for 60 s" in said.err
+
+
+def test_a_worker_says_again_that_it_is_there_as_soon_as_the_broker_does_not_know_it(bed, monkeypatch):
+    bed.ready(0)
+    monkeypatch.setattr("mst.fleet.worker.LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr("mst.fleet.worker.PRESENT_S", 3600.0)
+    presence = Presence(bed.fleet.client)
+    here = _Here(presence, "lively", ["one", "two"])
+    here.start()
+    try:
+        for _ in range(2):
+            bed.fleet.client.flushall()
+            until(lambda: presence.workers("one") == presence.workers("two") == ["lively"], "it is known again")
+    finally:
+        here.join()
+    assert presence.workers("one") == []
 
 
 @pytest.mark.parametrize(
