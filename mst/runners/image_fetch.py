@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from email import message_from_bytes
 from email.message import Message
 from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 import mst
@@ -25,6 +26,8 @@ ROUNDS_MAX = 5
 def fetch_wheels(extras: Sequence[str], plugins: Sequence[str], into: Path, environment: Mapping[str, str]) -> None:
     """Every wheel that mst with these extras and the plugins need, at the versions that are installed here.
 
+    And in the folder `pip` below, the pip that installs them.
+
     Raises:
         UsageError: pip can't; carries what it said.
     """
@@ -35,10 +38,15 @@ def fetch_wheels(extras: Sequence[str], plugins: Sequence[str], into: Path, envi
         pins.write_text("\n".join(f"{name}=={version}" for name, version in _installed().items()) + "\n")
         own = f"mst[{','.join(extras)}]"
         if (source / "pyproject.toml").is_file():
-            _pip("wheel", "--no-deps", "--wheel-dir", str(into), str(source))
+            # Where the building package is here (a checkout's locked environment), no other is fetched.
+            ours = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
+            _pip("wheel", "--no-deps", *ours, "--wheel-dir", str(into), str(source))
             (wheel,) = into.glob("mst-*.whl")
             own = f"{wheel}[{','.join(extras)}]"
-        _pip("download", "--only-binary=:all:", "--dest", str(into), "--constraint", str(pins), own, *plugins)
+        _pip("download", "--only-binary=:all:", "--dest", str(into), "--constraint", str(pins), own, "pip", *plugins)
+        (into / "pip").mkdir()
+        for wheel in into.glob("pip-*.whl"):
+            wheel.rename(into / "pip" / wheel.name)
         for _ in range(ROUNDS_MAX):
             if not (lacking := missing_wheels(into, environment)):
                 return
