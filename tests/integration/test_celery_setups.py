@@ -1,18 +1,22 @@
 """Wrong set-ups of a fleet: one clear line each with what to do, the right exit code, and nothing half-written."""
 
 import shutil
+import urllib.request
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from mst.fleet.connect import without_password
+from mst.fleet.dispatch import envelope_of
 from mst.fleet.keys import keygen, load_signing_key
 from mst.fleet.presence import Presence
+from mst.fleet.refusals import FIXES
 from mst.fleet.worker import _Here
 from mst.testing.commandline import call_mst, until
 from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 from mst.testing.quiz_eval import Quiz
+from mst.testing.servers import free_ports
 
 pytestmark = pytest.mark.server
 
@@ -257,11 +261,11 @@ def test_a_signer_that_workers_do_not_know_ends_the_command_and_says_what_to_do(
 
 
 @contextmanager
-def worker_of_its_own(bed, **env):
+def worker_of_its_own(bed, *options, **env):
     """A worker with other settings than the fleet's; it's gone with the block, so that no later test is given it."""
-    worker = bed.fleet.start(env=env)
+    worker = bed.fleet.start(*options, env=env)
     try:
-        yield
+        yield worker
     finally:
         bed.fleet.dismiss(worker)
 
@@ -283,6 +287,48 @@ def test_workers_of_another_store_end_the_command_and_say_so(bed, tmp_path):
     assert said.code == 5, said.err
     assert "must lie under" in said.error_lines[-1]
     assert "give workers and coordinator the same MST_STORE" in said.error_lines[-1]
+
+
+def refused_messages(port):
+    """How many messages a worker counted as refused."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("mst_messages_refused_total"))
+
+
+def days_old(*given):
+    """The envelope of a coordinator whose clock is days behind, or of a message that was kept for days."""
+    envelope = envelope_of(*given)
+    return envelope.model_copy(update={"deadline": envelope.deadline - timedelta(days=3)})
+
+
+UNFIT = {
+    "version": ({"mst.fleet.dispatch.__version__": "0.0.1"}, "the coordinator has mst 0.0.1, this worker has"),
+    "deadline": (
+        {"mst.fleet.dispatch.envelope_of": days_old, "mst.runners.celery.envelope_of": days_old},
+        "passed at",
+    ),
+}
+
+
+def test_envelopes_of_another_version_or_past_their_deadline_are_refused_logged_counted_and_told(bed, mst, monkeypatch):
+    bed.ready(0)
+    bed.quiz.forget()
+    [port] = free_ports(1)
+    with worker_of_its_own(bed, "--metrics-port", str(port)) as worker:
+        for kind, (changes, reason) in UNFIT.items():
+            before = refused_messages(port)
+            with monkeypatch.context() as patched:
+                for name, value in changes.items():
+                    patched.setattr(name, value)
+                said = mst("grade", bed.source.path, "--runner", "celery", "--runner-option", "shards=1")
+            assert said.code == 5, said.err
+            assert reason in said.error_lines[-1]
+            assert FIXES[kind] in said.error_lines[-1]
+            assert refused_messages(port) > before
+            assert any("message_refused" in line and reason in line for line in worker.log.splitlines())
+    assert bed.quiz.lines("calls") == []
+    assert not bed.fleet.is_at_work()
 
 
 def test_the_broker_that_is_recorded_has_no_password(bed):
