@@ -188,5 +188,5 @@ def estimated(asked: Asked, resolved: ResolvedEval, left: Counter[str]) -> Estim
 
 def planned(resolved: ResolvedEval) -> Counter[str]:
     """All trials of an eval by variant."""
-    each = sum(resolved.plan.trials_of(case) for case in resolved.cases)
+    each = sum(resolved.cases.trials_of(resolved.plan).values())
     return Counter({variant.name: each for variant in resolved.plan.variants})

@@ -129,7 +129,7 @@ def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None, 
     refuse_too_many(where.runner, getattr(options, "shards", 1), kind.max_shards)
     with load_eval(config) as resolved:
         plan = resolved.plan
-        trials = sum(plan.trials_of(case) for case in resolved.cases) * len(plan.variants)
+        trials = sum(resolved.cases.trials_of(plan).values()) * len(plan.variants)
         found = Validation(
             resolved=resolved,
             trials=trials,

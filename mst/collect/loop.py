@@ -78,7 +78,7 @@ class _Work:
     on_start: Started | None
     cancel: Stop
     fail_fast: bool
-    case_digests: Mapping[str, str]
+    case_digest: Callable[[str], str | None]
     make_client: Callable[[Variant], Client]
     redactor: Redactor
     limits: Limits
@@ -151,7 +151,7 @@ class _Work:
             stage_timeouts=self.plan.stage_timeouts,
             scratch_root=self.scratch_root,
             redactor=self.redactor,
-            case_digest=self.case_digests.get(key.case_id),
+            case_digest=self.case_digest(key.case_id),
             setting=await self._setting(case, variant),
             limits=self.limits,
             pricing=self.plan.pricing,
@@ -185,7 +185,7 @@ async def collect(
     concurrency: int | None = None,
     on_start: Started | None = None,
     fail_fast: bool = False,
-    case_digests: Mapping[str, str] | None = None,
+    case_digest: Callable[[str], str | None] = lambda _case_id: None,
     make_client: Callable[[Variant], Client] | None = None,
     limits: Limits | None = None,
     redactor: Redactor | None = None,
@@ -211,7 +211,7 @@ async def collect(
         on_start: told before a trial starts; may wait, for room under a limit for instance. A trial does not start when
             `cancel` is set meanwhile.
         fail_fast: start no more after the first trial that did not complete.
-        case_digests: of whole cases, by ID, where `cases` are stripped for collecting.
+        case_digest: of a case by its ID, where it is known already; made of the case where it is not.
         make_client: from the registry unless given.
         limits: who gives turns to requests to models; limits of this process alone unless given.
         redactor: of someone who renews secrets meanwhile; made from `secrets` unless given.
@@ -234,7 +234,7 @@ async def collect(
         on_start=on_start,
         cancel=cancel,
         fail_fast=fail_fast,
-        case_digests=case_digests or {},
+        case_digest=case_digest,
         make_client=make_client or client_of,
         redactor=Redactor(secrets.values()) if redactor is None else redactor,
         limits=limits or Limits(plan.rate_limits.get("providers")),

@@ -89,7 +89,7 @@ async def collect_trial(
         secrets: values by name; the client gets those that it needs, and all are removed from what is returned.
         scratch_root: an existing folder; the workspace and the artifacts are made in it. Best outside any repository.
         redactor: made from `secrets` unless given; making one costs more than a cheap trial.
-        case_digest: of the whole case, where `case` has been stripped for collecting.
+        case_digest: of the case, where it is known already.
         setting: of this client, from `setting_of`, unless it is to be found out here.
         limits: how fast models may be asked, shared by the trials of a run; none unless given.
         pricing: USD per million tokens by model.

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import weakref
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -16,10 +17,12 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from mst.config.files import discard, stored_lines
+from mst.config.files import discard, hash_file, open_stored, stored_lines
 from mst.errors import CorruptFile
 from mst.model.base import first_fault
-from mst.model.case import Case, DatasetRecord
+from mst.model.case import Case, DatasetRecord, EvalPlan
+
+_DIGEST_BYTES = 32
 
 
 @dataclass
@@ -40,6 +43,9 @@ class _Index:
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.offsets = array("Q")
+        self.digests = bytearray()
+        self.trials: dict[str, int] = {}
+        self.judged: set[str] = set()
         self.equipped: list[str] = []
         self.all = _Tally()
         self.by_dataset: dict[str, _Tally] = defaultdict(_Tally)
@@ -48,6 +54,11 @@ class _Index:
         digest = case.digest
         self.ids.append(case.id)
         self.offsets.append(offset)
+        self.digests += bytes.fromhex(digest)
+        if case.trials is not None:
+            self.trials[case.id] = case.trials
+        if case.has_judges:
+            self.judged.add(case.id)
         if case.is_equipped:
             self.equipped.append(case.id)
         self.all.add(digest)
@@ -55,9 +66,9 @@ class _Index:
 
 
 class CaseFile:
-    """`cases.jsonl`. In memory are only the IDs and the byte offset of each line.
+    """`cases.jsonl`. In memory are only the ID, the byte offset and the digest of each line.
 
-    Iterating and `get` read from the file each time; several threads may do so at once.
+    Iterating and `get` read from the file each time; several threads may do so at once. `get` keeps it open.
     """
 
     def __init__(self, path: Path, index: _Index) -> None:
@@ -66,7 +77,7 @@ class CaseFile:
         self.ids = index.ids
         """Case IDs in the order of the file."""
         self.hash = index.all.hasher.hexdigest()
-        """SHA-256 over the case digests (64 hex digits each) in order: `casesHash` of `run.json`."""
+        """SHA-256 over the case digests (64 hex digits each) in order."""
         self.datasets = {
             name: DatasetRecord(name=name, case_count=tally.count, content_hash=tally.hasher.hexdigest())
             for name, tally in index.by_dataset.items()
@@ -75,6 +86,7 @@ class CaseFile:
         self._equipped = dict.fromkeys(index.equipped)
         self._offsets = index.offsets
         self._numbers = {case_id: number for number, case_id in enumerate(index.ids)}
+        self._stream: BinaryIO | None = None
 
     @classmethod
     def write(cls, path: Path, cases: Iterable[Case]) -> CaseFile:
@@ -94,6 +106,11 @@ class CaseFile:
         with _atomic(path) as stream, self.path.open("rb") as source:
             shutil.copyfileobj(source, stream)
         return CaseFile(path, self._index)
+
+    def found_in(self, path: Path) -> CaseFile | None:
+        """These cases in a file that holds the same bytes; None when it holds others, or is not there."""
+        same = path.is_file() and hash_file(path) == hash_file(self.path)
+        return CaseFile(path, self._index) if same else None
 
     @classmethod
     def open(cls, path: Path) -> CaseFile:
@@ -130,6 +147,20 @@ class CaseFile:
             return (case for case in self if case.id in wanted)
         return (self.get(case_id) for case_id in wanted)
 
+    def has_judges(self, case_id: str) -> bool:
+        """See `Case.has_judges`; nothing is read."""
+        return case_id in self._index.judged
+
+    def digest(self, case_id: str) -> str:
+        """See `Case.digest`; nothing is read."""
+        start = self._numbers[case_id] * _DIGEST_BYTES
+        return self._index.digests[start : start + _DIGEST_BYTES].hex()
+
+    def trials_of(self, plan: EvalPlan) -> dict[str, int]:
+        """How many trials each variant makes on each case, by ID; nothing is read."""
+        own = self._index.trials
+        return {case_id: plan.trials_for(own.get(case_id)) for case_id in self.ids}
+
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._numbers
 
@@ -145,12 +176,20 @@ class CaseFile:
             CorruptFile: the file changed since it was opened.
         """
         number = self._numbers[case_id]
-        with self.path.open("rb") as stream:
-            stream.seek(self._offsets[number])
-            case = _case(stream.readline(), self.path, number + 1)
+        case = _case(self._line(number), self.path, number + 1)
         if case.id != case_id:
             raise CorruptFile(f"{self.path}:{number + 1}: changed while it was in use")
         return case
+
+    def _line(self, number: int) -> bytes:
+        if self._stream is None:
+            self._stream = open_stored(self.path)
+            weakref.finalize(self, self._stream.close)
+        handle = self._stream.fileno()
+        start = self._offsets[number]
+        last = number + 1 == len(self)
+        end = os.fstat(handle).st_size if last else self._offsets[number + 1]
+        return os.pread(handle, end - start, start)
 
 
 @contextmanager

@@ -104,25 +104,38 @@ def open_stored(path: Path) -> BinaryIO:
         FileNotFoundError: nothing is there; what that means is the caller's to say.
         CorruptFile: a folder, a pipe, a device, a link in circles, or nothing that may be read.
     """
+    handle, _size = _open_stored(path)
+    return os.fdopen(handle, "rb")
+
+
+def read_stored(path: Path | str) -> bytes:
+    """The bytes of a document that mst wrote. Raises as `open_stored` does; CorruptFile also beyond all bounds."""
+    handle, size = _open_stored(path)
+    try:
+        if size > MAX_STORED_BYTES:
+            raise CorruptFile(f"{path}: {size} bytes are more than mst ever writes there")
+        # A run has many small documents: a stream around each costs more than reading it.
+        pieces = [os.read(handle, size + 1)]
+        while pieces[-1]:
+            pieces.append(os.read(handle, CHUNK_BYTES))
+        return b"".join(pieces)
+    finally:
+        os.close(handle)
+
+
+def _open_stored(path: Path | str) -> tuple[int, int]:
+    """Handle and size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise CorruptFile(f"{path}: cannot be read ({error.strerror})") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
         os.close(handle)
         raise CorruptFile(f"{path}: is no plain file")
-    return os.fdopen(handle, "rb")
-
-
-def read_stored(path: Path) -> bytes:
-    """The bytes of a document that mst wrote. Raises as `open_stored` does; CorruptFile also beyond all bounds."""
-    with open_stored(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        if size > MAX_STORED_BYTES:
-            raise CorruptFile(f"{path}: {size} bytes are more than mst ever writes there")
-        return stream.read()
+    return handle, found.st_size
 
 
 def stored_lines(path: Path) -> Iterator[bytes]:
@@ -134,6 +147,7 @@ def stored_lines(path: Path) -> Iterator[bytes]:
             yield line
 
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _HALF = re.compile(r"\..+\.\d+\.\d+\.tmp")
 """Names of files that `write_atomic` has not finished."""
 
@@ -152,7 +166,7 @@ def flush_files(paths: Iterable[Path]) -> None:
             raise InfrastructureError(f"{path}: cannot be flushed to the disk ({error.strerror})") from error
 
 
-def write_atomic(path: Path, data: bytes, *, flush: bool = True) -> None:
+def write_atomic(path: Path | str, data: bytes, *, flush: bool = True) -> None:
     """Replace a small file so that a reader, or a crash at any moment, sees the old bytes or the new ones.
 
     Temporary name in the same folder, fsync, rename. Parents are made.
@@ -165,21 +179,25 @@ def write_atomic(path: Path, data: bytes, *, flush: bool = True) -> None:
     Raises:
         InfrastructureError: the disk is full or may not be written; the old file stands.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    folder, slash, name = str(path).rpartition("/")
+    temporary = f"{folder}{slash}.{name}.{os.getpid()}.{threading.get_ident()}.tmp"
     try:
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            descriptor = os.open(temporary, _NEW, 0o644)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(temporary, _NEW, 0o644)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(descriptor, left) :]
             if flush:
-                os.fsync(stream.fileno())
-        temporary.replace(path)
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105 - done for every trial, and a path costs more than the call
     except OSError as error:
-        discard(temporary)
+        discard(Path(temporary))
         raise InfrastructureError(
             f"{path}: cannot be written ({error.strerror}); free space or fix permissions"
         ) from error

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
-from pydantic.alias_generators import to_snake
 
 from mst.config import registry
 from mst.config.evalconfig import Positive, Seconds, SecretName, Share
 from mst.config.listing import Origin, listed
 from mst.config.programs import check_arguments, python_files
-from mst.config.source import Keys, nearest
+from mst.config.source import Keys, nearest, snake
 from mst.config.written import Written, pydantic_faults, tidy
 from mst.errors import ConfigError
 from mst.model.base import FileRef
@@ -156,7 +155,7 @@ def _take_apart(
         origin.fault(keys, "should be a name or a mapping")
         return None
     fields = SETTINGS[kind].model_fields
-    settings = {key: value for key, value in entry.items() if to_snake(key) in fields}
+    settings = {key: value for key, value in entry.items() if snake(key) in fields}
     rest = {key: value for key, value in entry.items() if key not in settings}
     if "type" in rest:
         return _typed(rest, settings, origin, keys)
@@ -166,10 +165,10 @@ def _take_apart(
     if not rest:
         origin.fault(keys, f"names no {registry.SINGULAR[kind].replace('_', ' ')}: one of {_known(kind)}")
         return None
-    types = [key for key in rest if to_snake(key) in registry.BUILT_IN[kind] or "/" in key]
+    types = [key for key in rest if snake(key) in registry.BUILT_IN[kind] or "/" in key]
     if len(types) == 1:
         for key in rest.keys() - set(types):
-            origin.fault((*keys, key), f"unknown key {key!r}{nearest(to_snake(key), fields)}")
+            origin.fault((*keys, key), f"unknown key {key!r}{nearest(snake(key), fields)}")
     else:
         origin.fault(keys, f"one grader for each entry, not {len(rest)}: {', '.join(map(repr, rest))}")
     return None
@@ -188,7 +187,7 @@ def _typed(
 
 def find_extension(kind: registry.Kind, name: str, origin: Origin, keys: Keys) -> registry.Extension | None:
     """The extension of a name as written in a config; a plugin's only when the config lists the plugin."""
-    name = name if "/" in name else to_snake(name) if to_snake(name) in registry.BUILT_IN[kind] else name
+    name = name if "/" in name else snake(name) if snake(name) in registry.BUILT_IN[kind] else name
     try:
         extension = registry.find(kind, name)
     except ConfigError as error:

@@ -71,10 +71,10 @@ class Source:
 
 def snaked(keys: Iterable[str | int]) -> Keys:
     """A path of keys with its mapping keys in snake_case."""
-    return tuple(_snake(key) if isinstance(key, str) else key for key in keys)
+    return tuple(snake(key) if isinstance(key, str) else key for key in keys)
 
 
-_snake = lru_cache(maxsize=2048)(to_snake)
+snake = lru_cache(maxsize=2048)(to_snake)
 """The same few keys come again in every case."""
 
 
@@ -164,13 +164,17 @@ def unfit(data: Any) -> list[tuple[Keys, str]]:
 
 
 def _unfit_scalar(value: Any) -> str | None:
+    if isinstance(value, str):
+        broken = not value.isascii() and _SURROGATE.search(value)
+        return "half of a surrogate pair is not a character" if broken else None
     if isinstance(value, float) and not math.isfinite(value):
         return "infinities and NaN are not supported"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > SAFE_INTEGER:
         return "integers beyond 2^53 lose digits; write it as a quoted text"
-    if isinstance(value, str) and re.search(r"[\ud800-\udfff]", value):
-        return "half of a surrogate pair is not a character"
     return None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _at(name: str, marks: Mapping[Keys, Mark], keys: Keys) -> str:

@@ -63,10 +63,10 @@ def tidy(model: type[BaseModel], source: Source, data: Any, keys: Keys, faults: 
     if not isinstance(data, dict):
         return data
     fields = model.model_fields
-    aliases = spellings(model)
+    names, nesting = spellings(model), _nesting(model)
     result: dict[str, Any] = {}
     for key, value in data.items():
-        name = key if key in fields else aliases.get(key)
+        name = names.get(key)
         if name is None and model.model_config.get("extra") == "allow":
             result[key] = value
         elif name is None:
@@ -75,20 +75,34 @@ def tidy(model: type[BaseModel], source: Source, data: Any, keys: Keys, faults: 
         elif name in result:
             faults.append(f"{source.place((*keys, key))}: {name!r} is given twice, in two spellings")
         else:
-            result[name] = _inside(fields[name].annotation, source, value, (*keys, key), faults)
+            nested = nesting.get(name)
+            result[name] = value if nested is None else _inside(nested, source, value, (*keys, key), faults)
     return result
 
 
 @functools.cache
 def spellings(model: type[BaseModel]) -> dict[str, str]:
-    """Field names of a model by every other spelling that it reads."""
+    """Field names of a model by every spelling that it reads, its own included."""
     found: dict[str, str] = {}
     for name, field in model.model_fields.items():
         choices = field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else []
         for alias in (field.alias, field.validation_alias, *choices):
             if isinstance(alias, str):
                 found[alias] = name
-    return found
+    return found | {name: name for name in model.model_fields}
+
+
+@functools.cache
+def _nesting(model: type[BaseModel]) -> dict[str, Any]:
+    """Annotations of the fields that may hold models; all else is passed on as it is."""
+    found = {name: field.annotation for name, field in model.model_fields.items()}
+    return {name: annotation for name, annotation in found.items() if _holds_models(annotation)}
+
+
+def _holds_models(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return True
+    return any(map(_holds_models, get_args(annotation)))
 
 
 def _inside(annotation: Any, source: Source, data: Any, keys: Keys, faults: list[str]) -> Any:

@@ -134,14 +134,16 @@ def _plain(value: Any) -> Any:
     Keys are sorted by UTF-16 there and by code point here, which is the same for ASCII.
     """
     kind = type(value)
-    if kind is dict:
-        if all(type(key) is str and key.isascii() for key in value):
-            return {key: _plain(item) for key, item in value.items()}
-    elif kind is list or kind is tuple:
-        return [_plain(item) for item in value]
-    elif kind is str:
+    if kind is str:
         if value.isascii() or not _SURROGATE.search(value):
             return value
+    elif kind is dict:
+        for key in value:
+            if type(key) is not str or not key.isascii():
+                raise _OtherwiseWritten
+        return {key: _plain(item) for key, item in value.items()}
+    elif kind is list or kind is tuple:
+        return [_plain(item) for item in value]
     elif kind is float or kind is int:
         return _plain_number(value)
     elif kind is bool or value is None:

@@ -146,12 +146,16 @@ class Case(Model):
         return digest(self)
 
     @property
+    def has_judges(self) -> bool:
+        """Whether it brings judges of its own, or says how often to ask the others."""
+        return bool(self.judges) or self.judge_reps is not None
+
+    @property
     def is_equipped(self) -> bool:
         """Whether it brings more than data: judges, checks, files, secrets, a client. Plain assertions are data."""
         specs = [*self.assertions, *self.judges]
         return bool(
-            self.judges
-            or self.judge_reps is not None
+            self.has_judges
             or self.checks is not None
             or self.client is not None
             or self.model is not None
@@ -245,7 +249,11 @@ class EvalPlan(Model):
 
     def trials_of(self, case: Case) -> int:
         """How many trials each variant makes on a case."""
-        return self.trials_override or case.trials or self.trials
+        return self.trials_for(case.trials)
+
+    def trials_for(self, own: int | None) -> int:
+        """The same for a case by the number that it asks for itself, if it does."""
+        return self.trials_override or own or self.trials
 
 
 class DatasetRecord(Model):

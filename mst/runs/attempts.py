@@ -51,7 +51,7 @@ def kept_attempts(folder: RunFolder, key: TrialKey) -> list[TrialRecord]:
 
 def attempts_folder(folder: RunFolder, key: TrialKey) -> Path:
     """Where a trial's replaced attempts are."""
-    return folder.path.joinpath("attempts", segment(key.variant), segment(key.case_id), str(key.trial))
+    return Path(f"{folder.path}/attempts/{segment(key.variant)}/{segment(key.case_id)}/{key.trial}")
 
 
 def _set_aside(folder: RunFolder, key: TrialKey, new: set[str | None]) -> None:

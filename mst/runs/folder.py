@@ -78,17 +78,15 @@ class RunFolder:
 
     def trial_path(self, key: TrialKey) -> Path:
         """Where a trial's record is."""
-        return self.path.joinpath("transcripts", segment(key.variant), segment(key.case_id), f"{key.trial}.json")
+        return Path(_trial_name(self.path, key))
 
     def artifact_folder(self, key: TrialKey) -> Path:
         """Where a trial's exported workspace is."""
-        return self.path.joinpath("artifacts", segment(key.variant), segment(key.case_id), str(key.trial))
+        return Path(_artifacts_name(self.path, key))
 
     def score_path(self, grader: str, key: TrialKey) -> Path:
         """Where one grader's score on a trial is."""
-        return self.path.joinpath(
-            "scores", segment(grader), segment(key.variant), segment(key.case_id), f"{key.trial}.json"
-        )
+        return Path(_score_name(self.path, grader, key))
 
     def preference_path(self, judge: str, key: ComparisonKey) -> Path:
         """Where one pairwise judge's preference on a case is."""
@@ -152,7 +150,7 @@ class RunFolder:
                 shutil.rmtree(target)
             move_folder(artifacts, target)
             update["artifacts"] = target.relative_to(self.path).as_posix()
-        write_atomic(self.trial_path(key), record.model_copy(update=update).to_json())
+        write_atomic(_trial_name(self.path, key), record.model_copy(update=update).to_json())
 
     def run(self) -> RunRecord:
         """Read `run.json`.
@@ -185,9 +183,14 @@ class RunFolder:
             ) from None
         return SummaryRecord.from_json(data, str(path))
 
+    @property
+    def cases_path(self) -> Path:
+        """The cases as this run resolved them: what `cases` reads."""
+        return self.inputs / "cases.jsonl"
+
     def cases(self) -> CaseFile:
         """The cases as this run resolved them."""
-        return CaseFile.open(self.inputs / "cases.jsonl")
+        return CaseFile.open(self.cases_path)
 
     def files(self) -> FolderFiles:
         """The files that the run's cases and graders name."""
@@ -216,7 +219,7 @@ class RunFolder:
 
     def trial_bytes(self, key: TrialKey) -> bytes | None:
         """A trial record's bytes, or None when the trial has not been collected."""
-        return _bytes(self.source.trial_path(key))
+        return _bytes(_trial_name(self.source.path, key))
 
     def trial(self, key: TrialKey) -> TrialRecord | None:
         """A trial's record, or None when it has not been collected.
@@ -224,29 +227,29 @@ class RunFolder:
         Raises:
             CorruptFile: it cannot be read, or is another trial's.
         """
-        place = self.source.trial_path(key)
+        place = _trial_name(self.source.path, key)
         data = _bytes(place)
-        return None if data is None else _record(data, key, str(place))
+        return None if data is None else _record(data, key, place)
 
     def subject(self, case: Case, key: TrialKey) -> Subject | None:
         """A trial as graders see it, or None when it has not been collected. Raises as `trial` does."""
-        place = self.source.trial_path(key)
+        place = _trial_name(self.source.path, key)
         data = _bytes(place)
         if data is None:
             return None
-        record = _record(data, key, str(place))
+        record = _record(data, key, place)
         return Subject(
             case=case,
             record=record,
             digest=trial_digest(data, record.artifact_files),
-            artifacts=TrialArtifacts(self.source.artifact_folder(key), record.artifact_files),
+            artifacts=TrialArtifacts(_artifacts_name(self.source.path, key), record.artifact_files),
         )
 
     def score(self, grader: str, key: TrialKey) -> ScoreRecord | None:
         """One grader's score on a trial, or None."""
-        path = self.score_path(grader, key)
+        place = _score_name(self.path, grader, key)
         try:
-            return ScoreRecord.from_json(read_stored(path), str(path))
+            return ScoreRecord.from_json(read_stored(place), place)
         except FileNotFoundError:
             return None
 
@@ -261,7 +264,7 @@ class RunFolder:
     def write_score(self, record: ScoreRecord) -> None:
         """Replace one grader's score on a trial."""
         key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
-        write_atomic(self.score_path(record.grader, key), record.to_json())
+        write_atomic(_score_name(self.path, record.grader, key), record.to_json())
 
     def write_preference(self, record: PreferenceRecord) -> None:
         """Replace one pairwise judge's preference on a case."""
@@ -290,17 +293,32 @@ def _lock(descriptor: int) -> bool:
     return False
 
 
+# What is done for every trial works with plain names: to make a path costs more than to read what it names.
+
+
+def _trial_name(run: Path, key: TrialKey) -> str:
+    return f"{run}/transcripts/{segment(key.variant)}/{segment(key.case_id)}/{key.trial}.json"
+
+
+def _artifacts_name(run: Path, key: TrialKey) -> str:
+    return f"{run}/artifacts/{segment(key.variant)}/{segment(key.case_id)}/{key.trial}"
+
+
+def _score_name(run: Path, grader: str, key: TrialKey) -> str:
+    return f"{run}/scores/{segment(grader)}/{segment(key.variant)}/{segment(key.case_id)}/{key.trial}.json"
+
+
 class TrialArtifacts:
     """One trial's exported files by digest."""
 
-    def __init__(self, folder: Path, listed: list[FileRef]) -> None:
+    def __init__(self, folder: Path | str, listed: list[FileRef]) -> None:
         self._folder = folder
         self._listed = listed
 
     def locate(self, sha256: str) -> Path:
         """See `mst.config.files.FileSource.locate`."""
         for file in self._listed:
-            path = self._folder / file.path
+            path = Path(self._folder, file.path)
             if file.sha256 == sha256 and path.is_file():
                 return path
         raise ObjectMissing(f"{self._folder}: an artifact with digest {sha256} is missing")
@@ -330,7 +348,7 @@ def _check_head(line: bytes, place: str) -> None:
     check_format(head.format, ResultsRecord.FORMAT, place)
 
 
-def _bytes(path: Path) -> bytes | None:
+def _bytes(path: str) -> bytes | None:
     try:
         return read_stored(path)
     except FileNotFoundError:

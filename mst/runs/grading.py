@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 from mst.grade.comparing import pair_digests
@@ -20,6 +21,7 @@ from mst.model.case import Case, EvalPlan
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, Preference, TrialGrading
 from mst.process.stop import Stop
+from mst.runs.outcome import Outcome, outcome_of
 
 
 class Trials(Protocol):
@@ -37,6 +39,11 @@ class GradedTrial:
     key: TrialKey
     subject: Subject | None
     grading: TrialGrading | None
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What became of it. Kept, since results and every total ask."""
+        return outcome_of(None if self.subject is None else self.subject.record, self.grading)
 
 
 @dataclass(frozen=True, kw_only=True)

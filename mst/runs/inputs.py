@@ -51,7 +51,7 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
         note = "the eval config is not where it was; grading with what the run stored"
         return replace(stored_inputs(run, source), notes=(note,))
     with load_eval(path) as resolved:
-        stored = source.cases()
+        stored = resolved.cases.found_in(source.cases_path) or source.cases()
         _refuse_other(run, resolved, stored)
         plan = _collected_as(run, resolved.plan)
         unchanged = stored.hash == resolved.cases.hash

@@ -7,12 +7,13 @@ import os
 import platform
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mst import __version__
+from mst.config.cases import CaseFile
 from mst.config.recorded import conceal
 from mst.grade.names import pairwise_for
 from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec, Variant
@@ -52,7 +53,7 @@ def new_record(
     run_id: str,
     plan: EvalPlan,
     *,
-    cases: Iterable[Case],
+    cases: CaseFile,
     datasets: Sequence[DatasetRecord],
     seed: int,
     environment: Environment,
@@ -92,7 +93,7 @@ def regrade_record(
     source: RunRecord,
     plan: EvalPlan,
     *,
-    cases: Iterable[Case],
+    cases: CaseFile,
     datasets: Sequence[DatasetRecord],
     runner: GradingRunner,
     selection: Selection | None,
@@ -123,11 +124,13 @@ def regrade_record(
     )
 
 
-def cases_identity(cases: Iterable[Case]) -> str:
+def cases_identity(cases: CaseFile) -> str:
     """SHA-256 over the cases in order, their judges left out: those have identities of their own."""
     found = hashlib.sha256()
-    for case in cases:
-        found.update(case_identity(case).encode())
+    for case_id in cases.ids:
+        # without judges to leave out, a case's identity is its digest
+        judged = cases.has_judges(case_id)
+        found.update((case_identity(cases.get(case_id)) if judged else cases.digest(case_id)).encode())
     return found.hexdigest()
 
 
@@ -166,7 +169,7 @@ def variant_record(variant: Variant, key: str) -> VariantRecord:
     )
 
 
-def grader_records(plan: EvalPlan, cases: Iterable[Case]) -> Iterator[GraderRecord]:
+def grader_records(plan: EvalPlan, cases: CaseFile) -> Iterator[GraderRecord]:
     """Graders with their identities: the config's, the variants', and each distinct one that cases bring.
 
     A case's own assertions are part of its digest and not listed: their number grows with the data.
@@ -177,7 +180,7 @@ def grader_records(plan: EvalPlan, cases: Iterable[Case]) -> Iterator[GraderReco
     for variant in plan.variants:
         for spec in variant.judges:
             yield _grader_record(spec, f"variant:{variant.name}", spec.name)
-    for case in cases:
+    for case in cases.equipped():
         for spec in case.judges:
             identity = spec.identity().hash
             if (spec.type, identity) not in seen:

@@ -19,7 +19,7 @@ from mst.model.score import GraderScore
 from mst.model.transcript import Usage
 from mst.model.trial import RUN_FORMAT, TrialRecord
 from mst.runs.grading import GradedTrial
-from mst.runs.outcome import Fate, Outcome, outcome_of
+from mst.runs.outcome import Fate, Outcome
 from mst.stats.intervals import wilson
 
 SUMMED = ("input_tokens", "output_tokens", "reasoning_output_tokens", "cache_read_input_tokens",
@@ -101,8 +101,8 @@ def case_result(
     stopped: str | None = None,
 ) -> CaseResult:
     """One case for one variant, with every number's denominator. `stopped`: why trials may be missing."""
-    outcomes = [outcome_of(_record(trial), trial.grading) for trial in trials]
-    results = [_trial_result(trial, outcome, stopped) for trial, outcome in zip(trials, outcomes, strict=True)]
+    outcomes = [trial.outcome for trial in trials]
+    results = [_trial_result(trial, stopped) for trial in trials]
     passed = case_passed(outcomes, _threshold(plan, case))
     first = results[0]
     text = _record(trials[0])
@@ -185,7 +185,7 @@ def _record(trial: GradedTrial) -> TrialRecord | None:
     return trial.subject.record if trial.subject is not None else None
 
 
-def _trial_result(trial: GradedTrial, outcome: Outcome, stopped: str | None) -> TrialResult:
+def _trial_result(trial: GradedTrial, stopped: str | None) -> TrialResult:
     scores = trial.grading.scores if trial.grading is not None else {}
     record = _record(trial)
     if record is None:
@@ -201,7 +201,7 @@ def _trial_result(trial: GradedTrial, outcome: Outcome, stopped: str | None) -> 
         )
     return TrialResult(
         trial=trial.key.trial,
-        passed=outcome.passed,
+        passed=trial.outcome.passed,
         scores=scores,
         duration_ms=record.duration_ms,
         error=record.error,
@@ -210,7 +210,7 @@ def _trial_result(trial: GradedTrial, outcome: Outcome, stopped: str | None) -> 
         failure_kind=record.failure_kind,
         error_kind=record.error_kind,
         limit_hit=record.limit_hit,
-        ungraded=True if outcome.fate is Fate.UNGRADED else None,
+        ungraded=True if trial.outcome.fate is Fate.UNGRADED else None,
         tool_call_trace=_tool_calls(record),
         client_diagnostics=record.client_diagnostics,
         transcript_evidence=record.transcript_evidence,

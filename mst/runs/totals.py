@@ -14,7 +14,7 @@ from mst.model.transcript import Evidence, Usage
 from mst.runs.grading import GradedCase, GradedTrial
 from mst.runs.health import Health, slot_records
 from mst.runs.metrics import Mean, MetricDifferences, case_means, trial_metrics
-from mst.runs.outcome import Fate, outcome_of
+from mst.runs.outcome import Fate
 from mst.runs.results import add_usage
 from mst.stats.cases import CaseData, TrialCounts
 from mst.stats.preferences import Slot
@@ -63,10 +63,9 @@ class VariantTotals:
     def add_trial(self, trial: GradedTrial) -> None:
         """Count one planned trial."""
         record = trial.subject.record if trial.subject is not None else None
-        outcome = outcome_of(record, trial.grading)
         self.planned += 1
-        self.fates[outcome.fate] += 1
-        self.passed += outcome.passed is True
+        self.fates[trial.outcome.fate] += 1
+        self.passed += trial.outcome.passed is True
         for name, value in trial_metrics(trial):
             self.mean(name).add(value)
         if record is None:
@@ -242,11 +241,9 @@ class Totals:
 def _case_counts(case: Case, trials: Sequence[GradedTrial]) -> CaseCounts:
     fates: dict[str, Counter[str]] = {}
     for trial in trials:
-        record = trial.subject.record if trial.subject is not None else None
-        outcome = outcome_of(record, trial.grading)
         counts = fates.setdefault(trial.key.variant, Counter())
-        counts[outcome.fate] += 1
-        counts["passed"] += outcome.passed is True
+        counts[trial.outcome.fate] += 1
+        counts["passed"] += trial.outcome.passed is True
     return CaseCounts(
         case_id=case.id,
         family=case.family,

@@ -80,9 +80,10 @@ def preflight(plan: EvalPlan, variants: Iterable[str]) -> None:
 
 def todo(request: CollectRequest) -> Iterator[TrialKey]:
     """The trials still to make, in the run's seeded order: never collected, or broken down by no fault of theirs."""
-    counts = {case.id: request.plan.trials_of(case) for case in request.cases}
+    counts = request.cases.trials_of(request.plan)
+    fresh = not request.folder.has_trials()
     for key in trial_order(counts, request.variants, counts.__getitem__, request.run.order.seed):
-        record = request.folder.trial(key)
+        record = None if fresh else request.folder.trial(key)
         if record is None or record.infrastructure_error:
             yield key
 
@@ -135,6 +136,7 @@ async def _collect_here(request: CollectRequest, cancel: Cancel, scratch: Path, 
             on_start=start if budget is not None or plan.rate_limits else None,
             fail_fast=request.fail_fast,
             limits=AskedLimits(asking),
+            case_digest=request.cases.digest,
         )
     finally:
         turns.close()
@@ -324,7 +326,7 @@ def _keep(request: CollectRequest, spec: ShardSpec, unit: Unit) -> None:
     present = request.folder.trial(key)
     if present is not None and not present.infrastructure_error:
         return
-    case_digest = request.cases[record.case_id].digest
+    case_digest = request.cases.digest(record.case_id)
     attempts = [TrialRecord.model_validate(before) for before in unit.superseded or []] + [record]
     whole = [attempt.model_copy(update={"case_digest": case_digest}) for attempt in attempts]
     write_trial(request.folder, [(attempt, _artifacts(spec, attempt)) for attempt in whole])

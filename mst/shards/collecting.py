@@ -51,6 +51,7 @@ async def collect_units(job: Job) -> None:
         cancel=job.cancel,
         on_start=sink.start,
         limits=AskedLimits(job.asking),
+        case_digest=bundle.cases.digest,
     )
     job.tally.cancelled += counts.not_started
 
@@ -59,7 +60,7 @@ def planned_trials(bundle: Bundle) -> Iterator[TrialKey]:
     """The bundle's trials in the run's order."""
     listed = set(bundle.record.trials) if bundle.record.trials is not None else None
     plan = bundle.record.plan
-    counts = {case.id: plan.trials_of(case) for case in bundle.cases}
+    counts = bundle.cases.trials_of(plan)
     for key in trial_order(counts, bundle.variants, counts.__getitem__, bundle.record.seed):
         if listed is None or key in listed:
             yield key

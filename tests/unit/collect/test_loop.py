@@ -188,7 +188,7 @@ def test_the_start_is_told_first(bench):
 
 
 def test_digests_of_whole_cases_go_into_the_records(bench):
-    run = Run(bench, plan(), cases(1), case_digests={"c0": "f" * 64})
+    run = Run(bench, plan(), cases(1), case_digest={"c0": "f" * 64}.get)
     asyncio.run(run.go())
     assert run.records[0].case_digest == "f" * 64
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mst.config.cases import CaseFile
 from mst.model.base import FileRef, digest
 from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec, Variant
 from mst.model.keys import ComparisonKey, TrialKey
@@ -244,7 +245,7 @@ def build_run(root: Path, shape: Shape | None = None) -> MadeRun:
     run = new_record(
         folder.run_id,
         plan,
-        cases=cases,
+        cases=CaseFile.write(folder.cases_path, cases),
         datasets=[DatasetRecord(name="faults", case_count=len(cases), content_hash="e" * 64)],
         seed=shape.seed,
         environment=environment("local", 1, None),
