@@ -193,7 +193,7 @@ class SessionStore:
         """See `Store.get_to`."""
         return self._call(lambda store: store.get_to(key, path))
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int) -> bytes | memoryview:
         """See `Store.get_range`."""
         return self._call(lambda store: store.get_range(key, start, length))
 

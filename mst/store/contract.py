@@ -102,8 +102,8 @@ class Store(Protocol):
         """
         ...
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """A part of one version of an object, at most `GET_MAX_BYTES`.
+    def get_range(self, key: str, start: int, length: int) -> bytes | memoryview:
+        """A part of one version of an object, at most `GET_MAX_BYTES`, in whatever holds it without a copy.
 
         Raises:
             ObjectMissing: there is none.

@@ -6,7 +6,6 @@ obstore's own retries are off: a retry that it makes for us would hide that a co
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,7 +108,7 @@ class ObstoreStore:
         check_key(key)
         return save(self._chunks(key), path)
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int) -> bytes | memoryview:
         """See `Store.get_range`."""
         check_range(check_key(key), start, length)
         try:
@@ -197,13 +196,9 @@ class ObstoreStore:
         if found != promised:
             raise StoreUnavailable(f"{self.uri}: {key} broke off after {found} of {promised} bytes")
 
-    def _range(self, key: str, start: int, length: int) -> bytes:
-        """Through a buffer, so that the range is in memory once."""
-        buffer = io.BytesIO()
-        found = obstore.get(self._backend, key, options={"range": (start, start + length)})
-        for chunk in found.stream(min_chunk_size=STREAM_BYTES // 4):
-            buffer.write(chunk)
-        return buffer.getvalue()
+    def _range(self, key: str, start: int, length: int) -> memoryview:
+        """As the library holds it: a copy costs a sixth of what a fetch of large files does."""
+        return memoryview(obstore.get_range(self._backend, key, start=start, length=length))
 
     def _check_reaches(self, key: str, end: int) -> None:
         """A range that came back short, or not at all, may lie beyond the object: that is no matter of waiting."""

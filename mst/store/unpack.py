@@ -80,7 +80,7 @@ def read_window(
 
 
 def _checked_files(
-    place: str, window: Window, data: bytes, wrong: Callable[[DigestMismatch], None]
+    place: str, window: Window, data: bytes | memoryview, wrong: Callable[[DigestMismatch], None]
 ) -> Iterator[tuple[PackEntry, memoryview]]:
     view, sha256, base = memoryview(data), hashlib.sha256, window.start
     for entry in window.entries:

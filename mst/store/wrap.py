@@ -109,7 +109,7 @@ class PatientStore:
         """See `Store.get_to`. A stream that breaks off starts again from the beginning."""
         return self._call(lambda: self._inner.get_to(key, path))
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
+    def get_range(self, key: str, start: int, length: int) -> bytes | memoryview:
         """See `Store.get_range`."""
         return self._call(lambda: self._inner.get_range(key, start, length))
 
