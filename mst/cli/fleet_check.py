@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mst.process.lastwords import last_words
+
 EVAL_NAME = "fleet-check"
+_FORECAST = re.compile(r"mst: \d+ trials?, \d+ at a time")
 _EVAL: dict[str, Any] = {
     "name": EVAL_NAME,
     "client": "oracle",
@@ -89,4 +93,10 @@ def _mst(arguments: list[str], folder: Path, environment: Mapping[str, str], wit
         return f"the shard did not come back within {within_s:g} s"
     if process.returncode == 0:
         return None
-    return " ".join(line for line in said.splitlines() if line.startswith("mst: ")) or said[-500:].strip()
+    return reason(said)
+
+
+def reason(said: str) -> str:
+    """Why a command failed, of all that it said: not what it was about to do, and of a trace the end."""
+    lines = [line for line in said.splitlines() if line.startswith("mst: ") and not _FORECAST.match(line)]
+    return last_words(said) if "Traceback (most recent call last)" in said or not lines else " ".join(lines)

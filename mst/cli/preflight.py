@@ -24,6 +24,7 @@ from mst.grade.contract import Grader
 from mst.grade.live import Live
 from mst.grade.names import graders_for, pairwise_for
 from mst.model.case import Case, Variant
+from mst.model.keys import short_id
 from mst.model.printed import EstimateRecord, PlanDocument
 from mst.process.redact import Redactor
 from mst.process.scratch import scratch_prefix
@@ -191,6 +192,8 @@ def estimate_line(found: Estimate, *, at_once: int) -> str:
     if found.run_id is None:
         return f"{start}; time and cost unknown{why}"
     wall = found.wall_s(at_once)
+    if wall is None and found.cost_usd is None and found.judge_cost_usd is None:
+        return f"{start}; going by run {short_id(found.run_id)}: time and cost unknown{why}"
     parts = [
         f"collecting about {seconds(wall)}" if wall is not None else "time unknown",
         f"programs about ${found.cost_usd:.2f}" if found.cost_usd is not None else "cost of programs unknown",
@@ -198,7 +201,7 @@ def estimate_line(found: Estimate, *, at_once: int) -> str:
     if found.judge_cost_usd != 0:
         known = found.judge_cost_usd
         parts.append(f"judges about ${known:.2f}" if known is not None else "cost of judges unknown")
-    return f"{start}; going by run {found.run_id}: {', '.join(parts)}{why}"
+    return f"{start}; going by run {short_id(found.run_id)}: {', '.join(parts)}{why}"
 
 
 def plan_document(resolved: ResolvedEval, found: Estimate, *, at_once: int) -> dict[str, Any]:

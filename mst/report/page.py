@@ -106,9 +106,15 @@ def _sentence(summary: SummaryRecord, variant: VariantSummary, verdict: VerdictR
         return "Not compared: the baseline is not part of this run, or nothing is graded."
     reason = f" Why: {verdict.reason}." if verdict.reason else ""
     said_beside = [note for note in (interval_note(verdict), *verdict.notes) if note]
-    notes = "".join(f" {note[:1].upper()}{note[1:].rstrip('.')}." for note in said_beside)
+    notes = "".join(f" {sentence_case(note, verdict).rstrip('.')}." for note in said_beside)
     said = f"{claim(verdict)}: {evidence(verdict, candidates=len(summary.verdicts))}"
     return f"{said}{_cost_and_time(summary, variant)}.{reason}{notes}"
+
+
+def sentence_case(note: str, verdict: VerdictRecord) -> str:
+    """With a capital letter, unless the sentence begins with the ID of a case: that is as somebody wrote it."""
+    is_named = any(note.startswith(f"{case}:") for case in (*verdict.regressions, *verdict.flips_down))
+    return note if is_named else note[:1].upper() + note[1:]
 
 
 def _cost_and_time(summary: SummaryRecord, variant: VariantSummary) -> str:

@@ -60,9 +60,10 @@ def _json(value: Any) -> str:
 
 
 def names(ids: list[str], *, limit: int = 5) -> str:
-    """Names as a list for a sentence: the first ones, then "and n more"."""
-    first = ", ".join(one_line(name, limit=60) for name in ids[:limit])
-    return first if len(ids) <= limit else f"{first} and {len(ids) - limit:,} more"
+    """Names as a list for a sentence: the first ones, then "and n more"; one more stands there itself."""
+    shown = limit + 1 if len(ids) == limit + 1 else limit
+    first = ", ".join(one_line(name, limit=60) for name in ids[:shown])
+    return first if len(ids) <= shown else f"{first} and {len(ids) - shown:,} more"
 
 
 def case_label(case_id: str) -> str:

@@ -51,6 +51,7 @@ def estimate(plan: EvalPlan, trials: Mapping[str, int], root: Path) -> Estimate:
         return Estimate(trials=count, unknown=("no finished run of this eval yet",))
     run, summary = before.run(), before.summary()
     unknown: list[str] = []
+    changed: list[str] = []
     known: dict[str, VariantSummary] = {}
     stored = {variant.name: variant for variant in run.plan.variants}
     today = {variant.name: variant for variant in conceal_plan(plan, run.hmac_key).variants}
@@ -59,9 +60,12 @@ def estimate(plan: EvalPlan, trials: Mapping[str, int], root: Path) -> Estimate:
         if name not in stored or name not in measured:
             unknown.append(f"variant {name} is not in that run")
         elif not _is_same(stored[name], today[name]):
-            unknown.append(f"variant {name} was set up otherwise then")
+            changed.append(name)
         else:
             known[name] = measured[name]
+    if changed:
+        were = f"variant {changed[0]} was" if len(changed) == 1 else f"variants {', '.join(changed)} were"
+        unknown.append(f"{were} set up otherwise then")
     if unknown:
         return Estimate(trials=count, run_id=run.run_id, unknown=tuple(unknown))
     seconds = _sum({name: known[name].metrics.get("duration_s_mean") for name in trials}, trials)

@@ -122,8 +122,10 @@ def test_an_estimate_is_taken_from_the_latest_run_and_only_for_what_is_as_it_was
     bench.config["variants"][1]["model"] = "other"
     changed = json.loads(bench.call("--dry-run").out)["estimate"]
     assert (changed["programS"], changed["unknown"]) == (None, ["variant b was set up otherwise then"])
+    bench.config["variants"][0]["model"] = "other"
     said = bench.call("--no-grade")
-    assert "time unknown, cost of programs unknown" in said.err
+    short = folder.run_id[-6:]
+    assert f"going by run {short}: time and cost unknown (variants a, b were set up otherwise then)" in said.err
 
 
 AGENT = """#!/bin/sh

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mst.cli.fleet_check import reason
 from mst.cli.progress import Progress
 from mst.shards.contract import ShardState
 from mst.testing.commandline import call_mst
@@ -85,3 +86,18 @@ def test_what_others_wrote_neither_steers_nor_fills_the_terminal(capsys, tmp_pat
     assert (said.code, "\x1b" in said.err) == (2, False)
     assert max(map(len, said.error_lines)) < 2100
     assert "more characters)" in said.err
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "mst: 1 trial, 4 at a time; time unknown\nmst: the broker does not answer\n",
+            "mst: the broker does not answer",
+        ),
+        ("mst: 1 trial, 4 at a time\nTraceback (most recent call last):\n  File\nValueError: x\n", "ValueError: x"),
+    ],
+)
+def test_a_fleet_check_says_why_and_not_what_was_about_to_run(said, why):
+    assert reason(said).endswith(why)
+    assert not reason(said).startswith("mst: 1 trial, 4 at a time; time")

@@ -8,6 +8,7 @@ import pytest
 
 from mst.errors import InfrastructureError
 from mst.report.html import write_report
+from mst.report.page import sentence_case
 
 
 class Elements(HTMLParser):
@@ -153,3 +154,11 @@ def test_a_failure_leaves_the_old_report_and_no_rubbish(four, tmp_path):
         write_report(Broken(), tmp_path)
     assert page.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+
+
+def test_a_sentence_that_begins_with_a_case_keeps_its_id(four):
+    verdict = next(found for found in four.summary.verdicts if found.regressions)
+    [case] = verdict.regressions[:1]
+    note = f"{case}: fell in its one trial, which may be chance"
+    assert sentence_case(note, verdict) == note
+    assert sentence_case("few cases", verdict) == "Few cases"

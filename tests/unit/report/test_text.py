@@ -38,3 +38,8 @@ def test_lists_of_names_are_cut_with_and_n_more(count, said):
 
 def test_a_case_label_is_bounded():
     assert len(case_label("n" * 1000)) == 240
+
+
+def test_one_more_name_is_given_and_not_counted():
+    assert names(list("abcdef")) == "a, b, c, d, e, f"
+    assert names(list("abcdefg")) == "a, b, c, d, e and 2 more"
