@@ -57,7 +57,8 @@ class Server:
 
     def __init__(self, hold_s):
         self.hold_s = hold_s
-        self.arrivals, self.most, self.busy_s, self._running = [], 0, 0.0, 0
+        self.arrivals, self.most, self.lines = [], 0, 0
+        self._running, self._busy_s, self._at = 0, 0.0, time.monotonic()
         [self.port] = free_ports(1)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -68,20 +69,32 @@ class Server:
         self._loop.run_forever()
 
     async def _serve(self, reader, writer):
+        self.lines += 1
         try:
             while await reader.read(1):
-                self._running += 1
+                self.arrivals.append(time.monotonic())
+                self._change(1)
                 self.most = max(self.most, self._running)
-                began = time.monotonic()
-                self.arrivals.append(began)
                 await asyncio.sleep(self.hold_s)
-                self._running -= 1
-                self.busy_s += time.monotonic() - began
+                self._change(-1)
                 writer.write(b"y")
         except (ConnectionError, asyncio.CancelledError):
             return
         finally:
             writer.close()
+
+    def _change(self, by):
+        now = time.monotonic()
+        self._busy_s, self._at = self._busy_s + self._running * (now - self._at), now
+        self._running += by
+
+    async def _look(self):
+        self._change(0)
+        return self._busy_s
+
+    def busy_s(self):
+        """Seconds of all calls so far, also of those under way."""
+        return asyncio.run_coroutine_threadsafe(self._look(), self._loop).result(30)
 
     async def _end(self):
         self._server.close()
@@ -148,19 +161,19 @@ def run_for(seconds):
 
 def test_eight_processes_never_have_more_calls_under_way_than_allowed_and_use_what_is_allowed(broker):
     with Server(0.5) as server, callers(broker, server, '{"resource":"provider:p","concurrent":8}', threads=3) as them:
-        until(lambda: len(server.arrivals) > 24)
-        began, calls, busy = time.monotonic(), len(server.arrivals), server.busy_s
+        until(lambda: server.lines == 3 * PROCESSES and len(server.arrivals) > 24)
+        began, calls, busy = time.monotonic(), len(server.arrivals), server.busy_s()
         run_for(6)
-        used = (server.busy_s - busy) / (time.monotonic() - began)
+        used = (server.busy_s() - busy) / (time.monotonic() - began)
         assert server.most == 8
         assert used >= 0.95 * 8, f"{used:.2f} of 8 places used, {len(server.arrivals) - calls} calls"
         # what a dead process had returns, and it is used again
         for process in them[:4]:
             process.kill()
         run_for(4)
-        began, busy = time.monotonic(), server.busy_s
+        began, busy = time.monotonic(), server.busy_s()
         run_for(4)
-        used = (server.busy_s - busy) / (time.monotonic() - began)
+        used = (server.busy_s() - busy) / (time.monotonic() - began)
         assert server.most == 8
         assert used >= 0.9 * 8, f"{used:.2f} of 8 places used after half of the processes died"
 
@@ -174,13 +187,13 @@ def test_eight_processes_never_have_more_calls_under_way_than_allowed_and_use_wh
 )
 def test_eight_processes_keep_a_rate_and_use_all_of_it(broker, rate, tokens):
     with Server(0.01) as server, callers(broker, server, rate, threads=2, tokens=tokens):
-        until(lambda: len(server.arrivals) > 60)
+        until(lambda: server.lines == 2 * PROCESSES and len(server.arrivals) > 60)
         start, at = len(server.arrivals), time.monotonic()
         run_for(8)
         calls, took_s = len(server.arrivals) - start, time.monotonic() - at
     for window_s in (1.0, 5.0):
-        # lost time of up to 0.2 s may be made up for
-        assert fullest(server.arrivals, window_s) <= 20 * (window_s + 0.2) + 1
+        # lost time of up to 0.2 s may be made up for, and a turn may reach its call a little late
+        assert fullest(server.arrivals, window_s) <= 20 * (window_s + 0.2 + LATE_S) + 1
     assert calls >= 0.9 * 20 * took_s, f"{calls} calls in {took_s:.2f} s"
 
 
