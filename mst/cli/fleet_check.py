@@ -53,27 +53,31 @@ def probe(environment: Mapping[str, str], *, worker_class: str | None, within_s:
         folder = Path(scratch)
         (folder / "eval.yaml").write_text(json.dumps(_EVAL), encoding="utf-8")
         (folder / "cases.yaml").write_text(json.dumps(_CASES), encoding="utf-8")
-        made = _mst(["run", "eval.yaml", "--no-grade"], folder, environment, 60)
+        results = folder / "results"
+        made = _mst(["run", f"{folder}/eval.yaml", "--no-grade", "--output-dir", f"{results}"], environment, 60)
         if made is not None:
             return Probe(ok=False, detail=f"here, before anything was sent: {made}")
-        (run,) = (folder / ".mst-results" / EVAL_NAME / "runs").iterdir()
+        (run,) = (results / EVAL_NAME / "runs").iterdir()
         given = {"shards": "1", "deadline_h": f"{within_s / 3600:.6f}"}
         if worker_class is not None:
             given["class"] = worker_class
         options = [part for name, value in given.items() for part in ("--runner-option", f"{name}={value}")]
         began = time.monotonic()
-        failed = _mst(["grade", str(run), "--runner", "celery", *options], folder, environment, within_s)
+        order = ["grade", f"{run}", "--output-dir", f"{results}", "--runner", "celery"]
+        failed = _mst([*order, *options], environment, within_s)
         seconds = time.monotonic() - began
         if failed is not None:
             return Probe(ok=False, detail=failed, seconds=seconds)
         return Probe(ok=True, seconds=seconds)
 
 
-def _mst(arguments: list[str], folder: Path, environment: Mapping[str, str], within_s: float) -> str | None:
-    """Run a command; None when it ended well, else what it said."""
+def _mst(arguments: list[str], environment: Mapping[str, str], within_s: float) -> str | None:
+    """Run a command; None when it ended well, else what it said.
+
+    In the folder where this one was given, since settings may name files from there; modules are not looked for in it.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "mst", *arguments],
-        cwd=folder,
+        [sys.executable, "-P", "-m", "mst", *arguments],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

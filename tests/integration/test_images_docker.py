@@ -85,6 +85,7 @@ def test_judges_and_plugins_come_at_the_coordinators_versions(engine, built_imag
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2700)
 def test_agents_start_in_their_image(engine, built_images):
     made = built_images("agents")
     assert made.smoke.startswith("smoke: good")

@@ -6,6 +6,7 @@ import signal
 import threading
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -29,11 +30,14 @@ def mst(bed, *arguments, home, env=None):
 
 
 def test_check_is_green_through_a_real_worker_and_leaves_the_dispatch_closed(bed, tmp_path):
+    """Also with a key that is named as the how-tos name it: from the folder where the command is given."""
     bed.ready(1)
-    said = mst(bed, "fleet", "check", "--json", "--within", "60", home=tmp_path)
+    (keys := tmp_path / "keys").symlink_to(Path(bed.fleet.coordinator["MST_SIGNING_KEY_FILE"]).parent)
+    env = {"MST_SIGNING_KEY_FILE": "keys/signing.key"}
+    said = mst(bed, "fleet", "check", "--json", "--within", "60", home=tmp_path, env=env)
     assert said.code == 0, said.out + said.err
     assert json.loads(said.out)["ok"] is True
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [keys]
     state = json.loads(mst(bed, "fleet", "status", "--json", home=tmp_path).out)
     assert state["dispatches"] == []
     assert set(bed.fleet.workers) <= set(state["workers"][GRADE_QUEUE])
