@@ -107,12 +107,13 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None) -> Iterator[S3Server]:
+def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None, *, volume_mb: int = 64) -> Iterator[S3Server]:
     """Run SeaweedFS with its S3 gateway, its data below `folder`, and one bucket. Takes about ten seconds to start.
 
     Args:
         folder: for its data and log.
         policies: IAM policies as JSON, by the name of an identity that has this one and nothing else.
+        volume_mb: size of a volume; there are up to 64.
 
     Raises:
         AssertionError: it ended early or was not ready in time; the message carries the end of its log.
@@ -132,7 +133,7 @@ def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None) -> Iterat
             [
                 program,
                 "-logtostderr",
-                *_server_arguments(data, config, ports),
+                *_server_arguments(data, config, ports, volume_mb),
                 f"-s3.iam.config={_token_service(folder)}",
             ],
             stdin=subprocess.DEVNULL,
@@ -277,14 +278,14 @@ def _token_service(folder: Path) -> Path:
     return path
 
 
-def _server_arguments(data: Path, config: Path, ports: dict[str, int]) -> list[str]:
+def _server_arguments(data: Path, config: Path, ports: dict[str, int], volume_mb: int) -> list[str]:
     # Every listener gets a chosen port or is off: one clash with another test's server ends the whole process.
     return [
         "server",
         f"-dir={data}",
         "-ip=127.0.0.1",
         "-ip.bind=127.0.0.1",
-        "-master.volumeSizeLimitMB=64",
+        f"-master.volumeSizeLimitMB={volume_mb}",
         "-master.telemetry=false",
         "-volume.max=64",
         "-volume.preStopSeconds=0",
