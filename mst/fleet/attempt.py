@@ -162,6 +162,8 @@ class Attempt:
             self._id,
             done=len(adoption.units),
             heed=lease.heed,
+            ending=lease.cancel.is_set,
+            leaving=lambda: lease.cancel.is_set() and lease.cancel.grace_s == 0,
         )
         if len(adoption.units) == len(spec.planned):
             return self._commit(spec, adoption, delivery)

@@ -48,6 +48,8 @@ class Delivery:
         *,
         done: int,
         heed: Callable[[Outcome], None],
+        ending: Callable[[], bool] = lambda: False,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         """Nothing is taken yet.
 
@@ -59,8 +61,9 @@ class Delivery:
             attempt_id: the whole ID.
             done: units of the shard that are durable already.
             heed: gets the ledger's answers, which may carry a cancel.
+            ending, leaving: see `UnitSink`.
         """
-        self._sink = UnitSink(store, keys, attempt_id, stored=self._note)
+        self._sink = UnitSink(store, keys, attempt_id, stored=self._note, ending=ending, leaving=leaving)
         self._ledger = ledger
         self._ref = ref
         self._attempt_id = attempt_id
@@ -126,7 +129,7 @@ class Delivery:
         self.tell()
 
     def take(self, done: UnitDone, paths: Sequence[Path]) -> None:
-        """Take a finished unit's files, its own first. Blocks while too many wait.
+        """Take a finished unit's files, its own first. Blocks while too many wait, but not at the end.
 
         Raises:
             StoreError: uploading has failed; the shard should end.

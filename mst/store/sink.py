@@ -33,6 +33,9 @@ STALLED_S = 10.0
 """A store that has taken nothing for so long is away: the work that it would lose is kept small, see `AWAY_MAX`."""
 AWAY_MAX = 100
 """So many units are taken, and not stored yet, while the store is away."""
+LEAVING_S = 10.0
+"""How long what was taken may still be sent when nobody can wait for the store any more."""
+LOOK_EVERY_S = 0.2
 SENDERS = 2
 SINGLY = 2
 """Up to so many small files go one by one: a pack and its index are two requests too."""
@@ -51,6 +54,10 @@ class UnitFiles:
     token: str
     own: Path
     beside: Sequence[Path] = ()
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass
@@ -78,6 +85,8 @@ class UnitSink:
         attempt: str,
         *,
         stored: Callable[[Sequence[str]], None],
+        ending: Callable[[], bool] = _never,
+        leaving: Callable[[], bool] = _never,
         spacing_s: float = SPACING_S,
         senders: int = SENDERS,
     ) -> None:
@@ -88,6 +97,8 @@ class UnitSink:
             keys: of the shard.
             attempt: ID of the attempt.
             stored: called from a sending thread with the tokens of units that are durable from now on, each once.
+            ending: whether no more units start: the few that still come are taken at once, however many wait.
+            leaving: whether the machine goes away: what is not sent within `LEAVING_S` stays on disk.
             spacing_s: see `SPACING_S`.
             senders: sends at once.
         """
@@ -99,6 +110,8 @@ class UnitSink:
         self._keys = keys
         self._attempt = attempt
         self._stored = stored
+        self._is_ending = ending
+        self._is_leaving = leaving
         self._spacing_s = spacing_s
         self._waiting: deque[tuple[UnitFiles, int]] = deque()
         self._waiting_bytes = 0
@@ -125,15 +138,15 @@ class UnitSink:
         self.drain()
 
     def take(self, unit: UnitFiles) -> None:
-        """Take a finished unit; its files must stay as they are. Blocks while too many wait.
+        """Take a finished unit; its files must stay as they are. Blocks while too many wait, but not at the end.
 
         Raises:
             StoreError: sending has failed.
         """
         size = sum(file_size(path) for path in (*unit.beside, unit.own))
         with self._change:
-            while self._has_enough() and self.error is None:
-                self._change.wait()
+            while self._has_enough() and self.error is None and not self._is_ending():
+                self._change.wait(LOOK_EVERY_S)
             if self.error is not None:
                 raise self.error
             if not self._waiting and not self._sending:
@@ -153,8 +166,16 @@ class UnitSink:
         with self._change:
             self._ending = True
             self._change.notify_all()
+        leave_at: float | None = None
         for thread in self._threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(LOOK_EVERY_S)
+                if leave_at is None and self._is_leaving():
+                    leave_at = time.monotonic() + LEAVING_S
+                if leave_at is not None and time.monotonic() >= leave_at:
+                    # a thread that waits for an answer ends with its process
+                    self._fail(StoreError(f"{self._store.uri}: did not take all units before the end"))
+                    return
 
     def abandon(self) -> None:
         """Send nothing more: the shard is somebody else's."""
@@ -190,6 +211,7 @@ class UnitSink:
         with self._change:
             self.error = self.error or error
             self._waiting.clear()
+            self._change.notify_all()
 
     def _next(self) -> _Batch | None:
         with self._change:

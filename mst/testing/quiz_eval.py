@@ -42,7 +42,7 @@ if has("crash-" + case):
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
 for _ in range(6000):
-    if not (has("hold") or has("hold-" + case)):
+    if not (has("hold") or has("hold-" + case)) or has("go-" + key):
         break
     note("held", key) if _ == 0 else None
     time.sleep(0.02)
@@ -111,7 +111,10 @@ class Quiz:
         return Counter(self.lines("calls"))
 
     def ask(self, *names: str) -> None:
-        """Ask for something from now on: `hold`, `hold-<case>`, `crash-<case>`, `leak-<case>`, `reject`, `slow`."""
+        """Ask for something from now on: `hold`, `hold-<case>`, `crash-<case>`, `leak-<case>`, `reject`, `slow`.
+
+        `go-<answer>` lets one go that is held, and no other.
+        """
         for name in names:
             (self.marks / name).touch()
 

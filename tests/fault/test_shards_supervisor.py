@@ -17,10 +17,14 @@ from mst.shards.process_channel import ProcessChannel
 from mst.shards.spend import LocalSpend
 from mst.shards.supervisor import Handlers, supervise
 from mst.shards.turns import Turns
+from mst.store.layout import RunKeys
+from mst.store.memory import MemoryStore
+from mst.store.sink import UnitFiles, UnitSink
 from mst.testing.channel import write_worker
 from mst.testing.commandline import until
 
 HELLO = f'say(type="hello", protocol={SHARD_FORMAT!r}, mst={__version__!r}, python="3", machine="m")\n'
+SHARD = RunKeys("e", "20260101T000000Z-abcdef").dispatch("d1").shard(0)
 KEY = TrialKey(variant="a/b", case_id="c", trial=1)
 TWIN = TrialKey(variant="a", case_id="b/c", trial=1)
 UNIT = """
@@ -61,12 +65,12 @@ class Place:
         self, script, *, cancel=None, silence_s=20.0, started=lambda _key: None, values=None, **handlers_more
     ):
         channel = ProcessChannel(self.home / "worker", environment=write_worker(self.home, script))
-        handlers = Handlers(
-            unit=lambda done, paths: self.told.append((done, paths)),
-            tokens=lambda names: {name: (values or {}).get(name, "") for name in names},
-            started=started,
-            **handlers_more,
-        )
+        own = {
+            "unit": lambda done, paths: self.told.append((done, paths)),
+            "tokens": lambda names: {name: (values or {}).get(name, "") for name in names},
+            "started": started,
+        }
+        handlers = Handlers(**(own | handlers_more))
         try:
             return supervise(self.spec, channel, handlers, cancel or Cancel(), silence_s=silence_s)
         finally:
@@ -124,6 +128,34 @@ def test_a_shard_that_passes_a_bound_is_ended_and_what_it_had_finished_stays(pla
     outcome = place.supervise(script, started=lambda key: late.append(key) if key == TWIN else None, overuse=overuse)
     assert (outcome.reason, outcome.detail, outcome.finished) == (reason, "too much", 1)
     assert outcome.in_flight == (TWIN,)
+
+
+def test_a_cancel_ends_the_shard_while_the_store_is_away_and_units_wait_for_it(place, monkeypatch):
+    monkeypatch.setattr("mst.store.sink.AWAY_MAX", 1)
+    monkeypatch.setattr("mst.store.sink.STALLED_S", -1.0)
+    monkeypatch.setattr("mst.store.sink.LEAVING_S", 0.0)
+    cancel, back, taken = Cancel(), threading.Event(), []
+
+    class Away(MemoryStore):
+        def put(self, key, data, *, sha256=None):
+            back.wait(60)
+
+    sink = UnitSink(Away("m"), SHARD, "1-a", stored=lambda _: None, ending=cancel.is_set, leaving=cancel.is_set)
+
+    def take(done, paths):
+        taken.append(done.key)
+        if len(taken) == 2:
+            # the supervising thread waits for room when the cancel comes
+            threading.Timer(0.3, cancel.set, ["the machine goes", 0.0]).start()
+        sink.take(UnitFiles(str(done.key), paths[0]))
+
+    with sink:
+        script = PRELUDE + "started(); unit(); started(TWIN); unit('two', TWIN); time.sleep(600)"
+        outcome = place.supervise(script, cancel=cancel, unit=take)
+    assert (outcome.reason, outcome.detail, outcome.finished) == ("cancelled", "the machine goes", 2)
+    assert taken == [KEY, TWIN]
+    assert sink.error is not None
+    back.set()
 
 
 def test_stray_lines_are_skipped(place):

@@ -19,7 +19,7 @@ def test_a_drained_worker_gives_its_shard_back_and_nothing_is_graded_twice(tmp_p
         [first] = one.workers.values()
         bed.quiz.ask("hold-c4")
         running = bed.start("--json", shards=2)
-        until(lambda: bed.quiz.lines("held"), "a judge is held")
+        [held] = until(lambda: bed.quiz.lines("held"), "a judge is held")
         nobody = bed.mst("fleet", "drain", "nobody")
         assert nobody.code == 2
         assert nobody.error_lines == [f"mst: no worker nobody serves this version's queues: {first.name}"]
@@ -28,6 +28,9 @@ def test_a_drained_worker_gives_its_shard_back_and_nothing_is_graded_twice(tmp_p
         assert said.out == f"{first.name}: asked to end after the units under way\n"
         until(lambda: "attempt_stops" in first.log, "its attempt was told")
         one.start()
+        # only the judge under way; the case's other one stays held, so that the shard cannot end too soon
+        bed.quiz.ask(f"go-{held}")
+        until(lambda: len(bed.quiz.lines("held")) == 2, "the other one is held, on the second worker by rights")
         bed.quiz.let_go("hold-c4")
         assert first.process.wait(90) == 0
         over = ended(running)

@@ -155,6 +155,44 @@ def test_an_abandoned_shard_sends_nothing_more(watched, tmp_path):
     assert stored == ["0"]
 
 
+def test_at_the_end_nobody_waits_for_room(watched, tmp_path, monkeypatch):
+    monkeypatch.setattr("mst.store.sink.AWAY_MAX", 1)
+    monkeypatch.setattr("mst.store.sink.STALLED_S", -1.0)
+    stored, ending = [], threading.Event()
+    watched.gate.clear()
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, ending=ending.is_set) as sink:
+        sink.take(unit(tmp_path, 0))
+        late = threading.Thread(target=sink.take, args=[unit(tmp_path, 1)])
+        late.start()
+        wait_for(lambda: sink.is_behind)
+        assert late.is_alive()
+        ending.set()
+        late.join(10)
+        assert not late.is_alive()
+        watched.gate.set()
+    assert sorted(stored) == ["0", "1"]
+
+
+def test_who_must_leave_does_not_wait_for_a_store_that_is_away(watched, tmp_path, monkeypatch):
+    monkeypatch.setattr("mst.store.sink.LEAVING_S", 0.0)
+    stored = []
+    watched.gate.clear()
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, leaving=lambda: True) as sink:
+        sink.take(unit(tmp_path, 0))
+    assert "did not take all units before the end" in str(sink.error)
+    assert stored == []
+    watched.gate.set()
+
+
+def test_who_must_leave_still_sends_what_the_store_takes(watched, tmp_path):
+    stored = []
+    with UnitSink(watched, SHARD, "1-a", stored=stored.extend, spacing_s=3600, leaving=lambda: True) as sink:
+        for number in range(3):
+            sink.take(unit(tmp_path, number))
+    assert sink.error is None
+    assert sorted(stored) == ["0", "1", "2"]
+
+
 def send(store, folder, count, attempt="1-a", **more):
     folder.mkdir(exist_ok=True)
     with UnitSink(store, SHARD, attempt, stored=lambda _: None, spacing_s=30) as sink:
