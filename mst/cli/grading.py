@@ -135,7 +135,8 @@ def _grade(
 
         async def told(grading: Any) -> None:
             _, usd = grading_spent(grading)
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors), cost_usd=usd)
+            why = next((f"{grader}: {error}" for grader, error in grading.errors.items()), "")
+            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(why), why=why, cost_usd=usd)
 
         hooks = Hooks(
             told=told,

@@ -142,7 +142,8 @@ def _collect(course: Course, run: RunRecord, cancel: Cancel) -> str | None:
 def _collect_here(request: CollectRequest, progress: Progress, cancel: Cancel) -> str | None:
     def told(record: TrialRecord) -> None:
         _, usd = trial_spent([record])
-        progress.one_more(passed=None, problem=record.infrastructure_error, cost_usd=usd)
+        why = f"{record.variant}, {record.case_id}, trial {record.trial}: {record.error}"
+        progress.one_more(passed=None, problem=record.infrastructure_error, why=why, cost_usd=usd)
 
     stopped = collect_here(replace(request, on_trial=told), cancel)
     if stopped is not None:
@@ -188,11 +189,12 @@ def _grade(course: Course, run: RunRecord, place: Place, cancel: Cancel) -> Grad
         variants=_variants(course.inputs),
         selection=run.selection,
     )
-    with Progress("graded", None, place.secrets) as progress:
+    with Progress("graded", None, place.secrets, as_json=course.as_json) as progress:
 
         async def told(grading: Any) -> None:
             _, usd = grading_spent(grading)
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(grading.errors), cost_usd=usd)
+            why = next((f"{grader}: {error}" for grader, error in grading.errors.items()), "")
+            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(why), why=why, cost_usd=usd)
 
         grade = attach_collected if course.attach else grade_collected
         try:

@@ -58,6 +58,7 @@ class Progress:
         self._shards: dict[int, str] = {}
         self._by_shard: dict[int, int] = {}
         self._last_error = ""
+        self._is_why_told = False
         self._served = ExitStack()
 
     def __enter__(self) -> Self:
@@ -78,13 +79,18 @@ class Progress:
                 sys.stderr.write(last + "\n")
             sys.stderr.flush()
 
-    def one_more(self, *, passed: bool | None, problem: bool = False, cost_usd: float = 0.0) -> None:
-        """One more unit is done and durable."""
+    def one_more(self, *, passed: bool | None, problem: bool = False, why: str = "", cost_usd: float = 0.0) -> None:
+        """One more unit is done and durable. `why` it broke down is told of the first: the rest often have the same."""
         with self._lock:
             self._done += 1
             self._cost_usd += cost_usd
             self._passed += passed is True
             self._problems += problem
+            if why and problem and not self._is_why_told:
+                from mst.report.text import one_line
+
+                self._is_why_told = True
+                self._say(f"the first that broke down: {one_line(why, limit=240)}")
             self._show()
 
     def unit(self, done: UnitDone) -> None:

@@ -38,8 +38,8 @@ def remove_tree(folder: Path) -> None:
                     kept[name] = error
     finally:
         os.close(top)
-    for error in kept.values():
-        raise error
+    if kept:
+        raise next(iter(kept.values()))
     folder.rmdir()
 
 

@@ -336,12 +336,15 @@ def test_fail_fast_starts_no_more_after_the_first_fault(bench, runner):
 def test_grading_here_says_how_much_there_is_to_grade(bench):
     said = bench.call()
     assert "6/6 graded" in said.err, said.err
+    last = json.loads(bench.call("--json").error_lines[-1])
+    assert (last["what"], last["done"], last["planned"]) == ("graded", 6, 6)
 
 
 def test_a_run_that_broke_down_says_why_and_diagnose_takes_it_unasked(bench, monkeypatch):
     bench.cases[1]["setup"] = [["{{python}}", "-c", "raise SystemExit('no licence here')"]]
     said = bench.call()
     assert said.code == 3, said.err
+    assert "mst: the first that broke down: " in said.err
     assert "trial 0: " in said.out
     assert "no licence here" in said.out
     assert f"mst diagnose {bench.runs()[0].name[-6:]}" in said.out

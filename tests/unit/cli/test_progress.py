@@ -95,3 +95,11 @@ def test_what_is_left_is_not_told_from_the_first_of_many(terminal, capsys):
 def test_long_times_are_told_in_minutes_and_hours():
     assert [cli._span(seconds) for seconds in (9.6, 119, 125, 7199, 10_900)] == [
         "10 s", "119 s", "2 min", "119 min", "3 h 1 min"]  # fmt: skip
+
+
+def test_why_the_first_broke_down_is_told_at_once_and_steers_no_terminal(capsys):
+    with Progress("collected", 3, {}) as progress:
+        progress.one_more(passed=None, problem=True, why="a, c0, trial 0: no\x1b[2J licence\nhere")
+        assert capsys.readouterr().err == "mst: the first that broke down: a, c0, trial 0: no\u241b[2J licence here\n"
+        progress.one_more(passed=None, problem=True, why="a, c1, trial 0: another")
+    assert "another" not in capsys.readouterr().err
