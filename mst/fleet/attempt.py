@@ -47,7 +47,7 @@ from mst.shards.archive import unpack
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import planned_trials
 from mst.shards.contract import ShardSpec, UnitDone
-from mst.shards.coordinate import planned_units
+from mst.shards.coordinate import bundled_units
 from mst.shards.poison import write_poisoned
 from mst.shards.process_channel import ProcessChannel
 from mst.shards.spend import Budget
@@ -385,5 +385,4 @@ def _planned(bundle: Bundle) -> list[UnitKey]:
     """The units that the coordinator planned, by the same rule."""
     if bundle.record.work == "collect":
         return list(planned_trials(bundle))
-    plan = bundle.record.plan
-    return [key for case in bundle.cases for key in planned_units(plan, case, bundle.variants, bundle)]
+    return bundled_units(bundle)

@@ -25,8 +25,9 @@ class BundleRecord(Document):
     """`bundle.json`: the self-contained input of one shard. Holds no secret.
 
     Beside it in the bundle: `cases.jsonl` (the shard's cases, one a line, in plan order), `files/<sha256>` (every
-    file that cases, clients and graders name), and for a grade bundle `run/` (trial records under
-    `transcripts/`, artifacts under `artifacts/<sha256>`) and `earlier.jsonl` (gradings that a resume keeps).
+    file that cases, clients and graders name), and for a grade bundle `run/` (trial records one after the other in
+    `transcripts`, listed in `transcripts.jsonl`; artifacts under `artifacts/<sha256>`) and `earlier.jsonl` (gradings
+    that a resume keeps).
     """
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -56,6 +57,23 @@ class BundleRecord(Document):
     """Narrowed to these variants."""
     secrets: list[str] = []
     """Names of the secrets that this work needs."""
+
+
+class BundledTrial(Model):
+    """A line of a grade bundle's `transcripts.jsonl`: where in `transcripts` a trial's record lies."""
+
+    variant: str
+    case_id: str
+    trial: int
+    offset: int = Field(ge=0)
+    size: int = Field(ge=0)
+    scorable: bool
+    """Whether it is a unit to grade."""
+
+    @property
+    def key(self) -> TrialKey:
+        """Which trial it is."""
+        return TrialKey(variant=self.variant, case_id=self.case_id, trial=self.trial)
 
 
 class Unit(Document):

@@ -233,12 +233,17 @@ class RunFolder:
 
     def subject(self, case: Case, key: TrialKey) -> Subject | None:
         """A trial as graders see it, or None when it has not been collected. Raises as `trial` does."""
+        found = self.stored(case, key)
+        return None if found is None else found[1]
+
+    def stored(self, case: Case, key: TrialKey) -> tuple[bytes, Subject] | None:
+        """A trial's bytes and the trial as graders see it, read once. As `subject` otherwise."""
         place = _trial_name(self.source.path, key)
         data = _bytes(place)
         if data is None:
             return None
         record = _record(data, key, place)
-        return Subject(
+        return data, Subject(
             case=case,
             record=record,
             digest=trial_digest(data, record.artifact_files),

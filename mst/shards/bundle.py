@@ -6,16 +6,20 @@ Secrets never enter: options name them, and a scan of every text that was writte
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import IO, Protocol, Self
+
+from pydantic import ValidationError
 
 from mst import __version__
 from mst.config.cases import CaseFile
-from mst.config.files import FileSource, FolderFiles, hash_file, read_stored
+from mst.config.files import FileSource, FolderFiles, hash_file, open_stored, read_stored, stored_lines
 from mst.errors import CorruptFile, DigestMismatch, RefusedError
 from mst.judges.contract import Subject
 from mst.model.base import FileRef, digest_bytes
@@ -23,13 +27,15 @@ from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec
 from mst.model.keys import ComparisonKey, TrialKey, segment
 from mst.model.run import RunRecord
 from mst.model.score import ComparisonGrading, TrialGrading
-from mst.model.shard import BundleRecord, UnitKey
+from mst.model.shard import BundledTrial, BundleRecord, UnitKey
 from mst.model.trial import TrialRecord, trial_digest
 from mst.process.redact import Redactor
 
 CASES = "cases.jsonl"
 EARLIER = "earlier.jsonl"
 RECORD = "bundle.json"
+TRIALS = "run/transcripts"
+TRIAL_INDEX = "run/transcripts.jsonl"
 SHORTEST_SECRET = 4
 """Shorter values occur by chance; they are redacted but not scanned for."""
 
@@ -37,12 +43,8 @@ SHORTEST_SECRET = 4
 class StoredTrials(Protocol):
     """The stored run as a bundle takes from it."""
 
-    def trial_bytes(self, key: TrialKey) -> bytes | None:
-        """A trial record's bytes."""
-        ...
-
-    def subject(self, case: Case, key: TrialKey) -> Subject | None:
-        """The trial with its artifacts."""
+    def stored(self, case: Case, key: TrialKey) -> tuple[bytes, Subject] | None:
+        """A trial record's bytes, and the trial with its artifacts."""
         ...
 
 
@@ -175,18 +177,18 @@ def _plan_graders(plan: EvalPlan) -> Iterable[GraderSpec]:
 
 
 def _add_trial(writer: _Writer, stored: StoredTrials, case: Case, key: TrialKey) -> None:
-    subject = stored.subject(case, key)
-    data = stored.trial_bytes(key)
-    if subject is None or data is None:
+    found = stored.stored(case, key)
+    if found is None:
         return
-    writer.write(trial_path(key), data)
+    data, subject = found
+    writer.add_trial(key, data, scorable=subject.record.is_scorable)
     for file in subject.artifact_files:
         writer.add_artifact(file, subject.artifacts)
 
 
-def trial_path(key: TrialKey) -> str:
-    """Where a bundle has a trial's record."""
-    return f"run/transcripts/{segment(key.variant)}/{segment(key.case_id)}/{key.trial}.json"
+def _trial_name(key: TrialKey) -> str:
+    """What a bundle's digest and errors call a trial's record."""
+    return f"{TRIALS}/{segment(key.variant)}/{segment(key.case_id)}/{key.trial}.json"
 
 
 class _Writer:
@@ -204,7 +206,8 @@ class _Writer:
         self._secrets = Redactor(value for value in given.secret_values if len(value) >= SHORTEST_SECRET)
         self.case_count = 0
         into.mkdir(parents=True, exist_ok=True)
-        self._lines = {CASES: (into / CASES).open("wb")}
+        self._streams = {CASES: (into / CASES).open("wb")}
+        self._trials_size = 0
 
     def __enter__(self) -> Self:
         return self
@@ -212,7 +215,7 @@ class _Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for stream in self._lines.values():
+        for stream in self._streams.values():
             stream.close()
 
     def write(self, relative: str, data: bytes) -> None:
@@ -221,6 +224,22 @@ class _Writer:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
         self._note(relative, digest_bytes(data))
+
+    def add_trial(self, key: TrialKey, data: bytes, *, scorable: bool) -> None:
+        name = _trial_name(key)
+        self._scan(name, data)
+        at = BundledTrial(
+            variant=key.variant,
+            case_id=key.case_id,
+            trial=key.trial,
+            offset=self._trials_size,
+            size=len(data),
+            scorable=scorable,
+        )
+        self._stream(TRIAL_INDEX).write(at.to_json() + b"\n")
+        self._stream(TRIALS).write(data)
+        self._trials_size += len(data)
+        self._note(name, digest_bytes(data))
 
     def add_case(self, case: Case) -> None:
         self._add_line(CASES, f"case {case.id}", case.to_json())
@@ -232,10 +251,15 @@ class _Writer:
 
     def _add_line(self, name: str, what: str, data: bytes) -> None:
         self._scan(what, data)
-        if name not in self._lines:
-            self._lines[name] = (self._into / name).open("wb")
-        self._lines[name].write(data + b"\n")
+        self._stream(name).write(data + b"\n")
         self._note(name, digest_bytes(data))
+
+    def _stream(self, name: str) -> IO[bytes]:
+        if name not in self._streams:
+            path = self._into / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._streams[name] = path.open("wb")
+        return self._streams[name]
 
     def add_files(self, files: Iterable[FileRef]) -> None:
         for file in files:
@@ -269,7 +293,7 @@ class _Writer:
         self._hash.update(f"{relative}\0{sha256}\n".encode())
 
     def finish(self, record: BundleRecord) -> str:
-        for stream in self._lines.values():
+        for stream in self._streams.values():
             stream.flush()
         self.write(RECORD, record.to_json())
         return self._hash.hexdigest()
@@ -286,9 +310,18 @@ class Bundle:
         except FileNotFoundError:
             raise CorruptFile(f"{path}: missing, so this is not a bundle") from None
         self.record = BundleRecord.from_json(data, str(path))
-        self.cases = CaseFile.open(folder / CASES)
-        if len(self.cases) != self.record.case_count:
-            raise CorruptFile(f"{folder}: {len(self.cases)} cases where {self.record.case_count} were sent")
+
+    @cached_property
+    def cases(self) -> CaseFile:
+        """Its cases, all of them checked when they are first asked for.
+
+        Raises:
+            CorruptFile: one cannot be read, or there are more or fewer than were sent.
+        """
+        found = CaseFile.open(self.folder / CASES)
+        if len(found) != self.record.case_count:
+            raise CorruptFile(f"{self.folder}: {len(found)} cases where {self.record.case_count} were sent")
+        return found
 
     @property
     def files(self) -> FolderFiles:
@@ -300,19 +333,44 @@ class Bundle:
         """Names of the variants to work on, in the plan's order."""
         return self.record.variants or [variant.name for variant in self.record.plan.variants]
 
+    def scorable(self) -> Iterator[TrialKey]:
+        """The trials that can be graded, case by case in the plan's order."""
+        return (at.key for at in self._trials() if at.scorable)
+
+    def _trials(self) -> Iterator[BundledTrial]:
+        path = self.folder / TRIAL_INDEX
+        number = 0
+        try:
+            for line in stored_lines(path):
+                number += 1
+                yield BundledTrial.model_validate_json(line)
+        except FileNotFoundError:
+            return
+        except ValidationError as error:
+            raise CorruptFile(f"{path}:{number}: does not say where a trial lies") from error
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str, int], tuple[int, int]]:
+        return {(at.variant, at.case_id, at.trial): (at.offset, at.size) for at in self._trials()}
+
     def trial_bytes(self, key: TrialKey) -> bytes | None:
         """A trial record's bytes, or None when it was not collected."""
-        try:
-            return read_stored(self.folder / trial_path(key))
-        except FileNotFoundError:
+        place = self._places.get((key.variant, key.case_id, key.trial))
+        if place is None:
             return None
+        offset, size = place
+        path = self.folder / TRIALS
+        with open_stored(path) as stream:
+            if os.fstat(stream.fileno()).st_size < offset + size:
+                raise CorruptFile(f"{path}: ends before the record of {key} does")
+            return os.pread(stream.fileno(), size, offset)
 
     def subject(self, case: Case, key: TrialKey) -> Subject | None:
         """A trial as graders see it, or None when it was not collected."""
         data = self.trial_bytes(key)
         if data is None:
             return None
-        record = TrialRecord.from_json(data, f"{self.folder}/{trial_path(key)}")
+        record = TrialRecord.from_json(data, f"{self.folder}/{_trial_name(key)}")
         return Subject(
             case=case,
             record=record,

@@ -6,6 +6,7 @@ regrade as recorded verdicts; what did not come back is named with its shard.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import threading
@@ -27,7 +28,7 @@ from mst.model.run import RunRecord, ShardMachine
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import DispatchPlan, ShardPlan, UnitKey, Work, unit_name
 from mst.runs.grading import Trials
-from mst.shards.bundle import BundleInput, StoredTrials, write_collect_bundle, write_grade_bundle
+from mst.shards.bundle import Bundle, BundleInput, StoredTrials, write_collect_bundle, write_grade_bundle
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec
 from mst.shards.split import shard_of, split
 from mst.shards.units import UNITS, read_unit
@@ -85,25 +86,25 @@ def plan_grading(
 ) -> Plan:
     """Split cases, write a grade bundle for each shard below a folder, and list the units that must come back.
 
-    Cases without anything to grade are left out.
+    Shards without anything to grade are left out.
     """
     specs = []
     for index, ids in split(case_ids, given.count).items():
-        some = SomeCases(cases, ids)
-        planned = [key for case in some for key in planned_units(given.plan, case, given.variants, stored)]
-        if not planned:
-            continue
         home = folder / str(index)
         digest = write_grade_bundle(
             home / "bundle",
             given,
             shard=index,
-            cases=some,
+            cases=SomeCases(cases, ids),
             run=run,
             stored=stored,
             earlier_trial=earlier_trial,
             earlier_comparison=earlier_comparison,
         )
+        planned = bundled_units(Bundle(home / "bundle"))
+        if not planned:
+            clear_work(home)
+            continue
         specs.append(_spec("grade", given, index, home, digest, planned))
     return Plan(work="grade", count=given.count, specs=specs)
 
@@ -231,18 +232,29 @@ def _counter(work: Path) -> Path:
 
 def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], trials: Trials) -> list[UnitKey]:
     """The units of one case: its trials that can be graded, then its comparisons that have both sides."""
-    keys: list[UnitKey] = []
-    sides: set[str] = set()
+    scorable = []
     for name in variants:
         for number in range(plan.trials_of(case)):
             key = TrialKey(variant=name, case_id=case.id, trial=number)
             subject = trials.subject(case, key)
             if subject is not None and subject.record.is_scorable:
-                keys.append(key)
-                sides.add(name)
+                scorable.append(key)
+    return _units_of(plan, case.id, scorable)
+
+
+def bundled_units(bundle: Bundle) -> list[UnitKey]:
+    """The units of all cases of a grade bundle. Coordinator and worker list them alike, and open no case for it."""
+    plan = bundle.record.plan
+    by_case = itertools.groupby(bundle.scorable(), key=lambda key: key.case_id)
+    return [unit for case_id, keys in by_case for unit in _units_of(plan, case_id, list(keys))]
+
+
+def _units_of(plan: EvalPlan, case_id: str, scorable: Sequence[TrialKey]) -> list[UnitKey]:
+    sides = {key.variant for key in scorable}
+    units: list[UnitKey] = list(scorable)
     if pairwise_for(plan) and plan.baseline in sides:
-        keys.extend(ComparisonKey(candidate=name, case_id=case.id) for name in plan.candidates if name in sides)
-    return keys
+        units.extend(ComparisonKey(candidate=name, case_id=case_id) for name in plan.candidates if name in sides)
+    return units
 
 
 def until_sent(runner: Runner, work: Path, step: Callable[[], ResultT]) -> ResultT:

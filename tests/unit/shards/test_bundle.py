@@ -121,6 +121,7 @@ def test_a_grade_bundle_holds_what_graders_need(answered, tmp_path):
     assert bundle.files.locate(case.checks.sha256).read_text() == "# planted-check"
     key = TrialKey(variant="one", case_id="a", trial=0)
     assert bundle.trial_bytes(key) == run.trial_bytes(key)
+    assert list(bundle.scorable()) == [key]
     ours, theirs = bundle.subject(case, key), run.subject(case, key)
     assert ours.digest == theirs.digest
     [artifact] = ours.artifact_files
@@ -192,7 +193,24 @@ def test_a_spoiled_bundle_is_named(config, tmp_path, name, change):
     path = tmp_path / "bundle" / name
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(CorruptFile, match="bundle"):
-        Bundle(tmp_path / "bundle")
+        list(Bundle(tmp_path / "bundle").cases)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("run/transcripts", lambda data: data[:-5]),
+        ("run/transcripts.jsonl", lambda data: data[:-5]),
+        ("run/transcripts.jsonl", lambda data: data.replace(b'"offset":0', b'"offset":-1')),
+    ],
+)
+def test_a_spoiled_list_of_trials_is_named(answered, tmp_path, name, change):
+    config = answered(**COMMAND)
+    grading(tmp_path / "bundle", config, collect_run(config, tmp_path / "results"))
+    path = tmp_path / "bundle" / name
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(CorruptFile, match="transcripts"):
+        Bundle(tmp_path / "bundle").trial_bytes(TrialKey(variant="one", case_id="a", trial=0))
 
 
 def test_a_folder_without_a_record_is_no_bundle(tmp_path):
