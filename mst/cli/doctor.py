@@ -31,6 +31,10 @@ EXTRAS = {
     "metrics": ("prometheus_client",),
     "tracing": ("opentelemetry.sdk",),
     "parquet": ("pyarrow",),
+    "similarity": ("wordllama",),
+    "docker": ("docker",),
+    "procfile": ("honcho",),
+    "demo": ("autoflake", "pyupgrade", "ruff"),
 }
 KEY_MODE = 0o077
 DISK_MIN_BYTES = 5 * 1024**3

@@ -181,7 +181,8 @@ def _tested(verdict: VerdictRecord, candidates: int) -> str:
         return f"{p_value(verdict.p_worse)} for worse (uncorrected, {test})"
     if verdict.p_better_holm is None:
         return f"{p_value(verdict.p_better)} ({test})"
-    return f"{p_value(verdict.p_better_holm)} (Holm of {candidates}, {test})"
+    corrected = f"Holm of {candidates}, " if candidates > 1 else ""
+    return f"{p_value(verdict.p_better_holm)} ({corrected}{test})"
 
 
 def _unmatched(verdict: VerdictRecord) -> str:

@@ -1,9 +1,12 @@
 """`mst doctor` names what is broken, with its fix, and is calm about what is only missing."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 
+from mst.cli import doctor
 from mst.testing.commandline import call_mst
 
 
@@ -57,9 +60,13 @@ def test_a_key_that_others_can_read_is_broken(capsys, monkeypatch, tmp_path):
 
 
 def test_a_missing_extra_says_what_to_install(capsys, monkeypatch):
-    from mst.cli import doctor
 
     monkeypatch.setitem(doctor.EXTRAS, "flower", ("no_such_module_here",))
     found = findings(capsys, 0)
     assert found["extra flower"]["state"] == "missing"
     assert found["extra flower"]["fix"] == "pip install 'mst[flower]'"
+
+
+def test_every_extra_is_looked_at():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert set(doctor.EXTRAS) == set(project["optional-dependencies"]) - {"all"}

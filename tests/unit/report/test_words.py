@@ -95,3 +95,9 @@ def test_what_left_nothing_to_score_is_no_infrastructure_failure():
     assert counts_line(gaps) == (
         "5 of 9 trials scored, 1 infrastructure failure, 2 with nothing to score, 1 grading error"
     )
+
+
+def test_a_correction_for_one_candidate_is_none_and_not_said(four):
+    verdict = next(found for found in four.summary.verdicts if found.p_better_holm is not None)
+    assert "Holm of 3, " in evidence(verdict, candidates=3)
+    assert "Holm" not in evidence(verdict, candidates=1)
