@@ -72,12 +72,37 @@ class TrialRecord(Document):
     @property
     def is_scorable(self) -> bool:
         """Whether graders may look at it: broken machines are never shown to a grader as answers."""
-        return self.status != "incomplete" and not self.infrastructure_error
+        return _is_scorable(self.status, infrastructure_error=self.infrastructure_error)
 
     @property
     def attempts_before(self) -> int:
         """How many attempts of the same trial it replaced."""
         return (self.attempt or 1) - 1
+
+
+class TrialState(Document):
+    """Of a trial's record what says whether there is still something to collect or to grade.
+
+    All trials of a run are asked this more than once; the rest of the record is passed over while reading.
+    """
+
+    FORMAT: ClassVar[str] = TrialRecord.FORMAT
+    KIND: ClassVar[str] = TrialRecord.KIND
+
+    variant: str
+    case_id: str
+    trial: int
+    status: TrialStatus = "completed"
+    infrastructure_error: bool = False
+
+    @property
+    def is_scorable(self) -> bool:
+        """See `TrialRecord.is_scorable`."""
+        return _is_scorable(self.status, infrastructure_error=self.infrastructure_error)
+
+
+def _is_scorable(status: TrialStatus, *, infrastructure_error: bool) -> bool:
+    return status != "incomplete" and not infrastructure_error
 
 
 def trial_digest(record_bytes: bytes, artifacts: list[FileRef]) -> str:

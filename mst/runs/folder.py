@@ -23,6 +23,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -38,8 +39,9 @@ from mst.model.results import CaseResult, ResultsRecord
 from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord, ScoreRecord
 from mst.model.summary import SummaryRecord
-from mst.model.trial import TrialRecord, trial_digest
+from mst.model.trial import TrialRecord, TrialState, trial_digest
 
+StateT = TypeVar("StateT", TrialRecord, TrialState)
 LOCK_TRIES = 5
 LOCK_PAUSE_S = 0.05
 
@@ -229,7 +231,13 @@ class RunFolder:
         """
         place = _trial_name(self.source.path, key)
         data = _bytes(place)
-        return None if data is None else _record(data, key, place)
+        return None if data is None else _of(key, TrialRecord.from_json(data, place), place)
+
+    def trial_state(self, key: TrialKey) -> TrialState | None:
+        """How a trial ended, or None when it has not been collected. Raises as `trial` does, for what it reads."""
+        place = _trial_name(self.source.path, key)
+        data = _bytes(place)
+        return None if data is None else _of(key, TrialState.from_json(data, place), place)
 
     def subject(self, case: Case, key: TrialKey) -> Subject | None:
         """A trial as graders see it, or None when it has not been collected. Raises as `trial` does."""
@@ -242,7 +250,7 @@ class RunFolder:
         data = _bytes(place)
         if data is None:
             return None
-        record = _record(data, key, place)
+        record = _of(key, TrialRecord.from_json(data, place), place)
         return data, Subject(
             case=case,
             record=record,
@@ -360,8 +368,7 @@ def _bytes(path: str) -> bytes | None:
         return None
 
 
-def _record(data: bytes, key: TrialKey, place: str) -> TrialRecord:
-    record = TrialRecord.from_json(data, place)
+def _of(key: TrialKey, record: StateT, place: str) -> StateT:
     if (record.variant, record.case_id, record.trial) != (key.variant, key.case_id, key.trial):
         raise CorruptFile(f"{place}: this is the record of another trial")
     return record

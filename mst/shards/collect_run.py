@@ -83,8 +83,8 @@ def todo(request: CollectRequest) -> Iterator[TrialKey]:
     counts = request.cases.trials_of(request.plan)
     fresh = not request.folder.has_trials()
     for key in trial_order(counts, request.variants, counts.__getitem__, request.run.order.seed):
-        record = None if fresh else request.folder.trial(key)
-        if record is None or record.infrastructure_error:
+        state = None if fresh else request.folder.trial_state(key)
+        if state is None or state.infrastructure_error:
             yield key
 
 

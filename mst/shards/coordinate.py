@@ -27,7 +27,7 @@ from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.run import RunRecord, ShardMachine
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import DispatchPlan, ShardPlan, UnitKey, Work, unit_name
-from mst.runs.grading import Trials
+from mst.runs.folder import RunFolder
 from mst.shards.bundle import Bundle, BundleInput, StoredTrials, write_collect_bundle, write_grade_bundle
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec
 from mst.shards.split import shard_of, split
@@ -230,14 +230,14 @@ def _counter(work: Path) -> Path:
     return work.with_name(".dispatch")
 
 
-def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], trials: Trials) -> list[UnitKey]:
+def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], run: RunFolder) -> list[UnitKey]:
     """The units of one case: its trials that can be graded, then its comparisons that have both sides."""
     scorable = []
     for name in variants:
         for number in range(plan.trials_of(case)):
             key = TrialKey(variant=name, case_id=case.id, trial=number)
-            subject = trials.subject(case, key)
-            if subject is not None and subject.record.is_scorable:
+            state = run.trial_state(key)
+            if state is not None and state.is_scorable:
                 scorable.append(key)
     return _units_of(plan, case.id, scorable)
 

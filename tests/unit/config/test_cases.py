@@ -5,7 +5,7 @@ import pytest
 from mst.config.cases import CaseFile
 from mst.errors import CorruptFile
 from mst.model.base import FileRef
-from mst.model.case import Case, GraderSpec
+from mst.model.case import Case, EvalPlan, GraderSpec
 
 
 def cases(count: int = 3) -> list[Case]:
@@ -125,3 +125,26 @@ def test_memory_does_not_grow_with_the_size_of_cases(tmp_path):
     tracemalloc.stop()
     assert total == 30_000_000
     assert peak < 6_000_000
+
+
+def test_what_is_asked_of_every_case_is_known_without_reading_it(tmp_path):
+    judged = Case(id="j", dataset="d", judges=[GraderSpec(type="rubric")], trials=3)
+    given = [*cases(), judged, Case(id="r", dataset="d", judge_reps=2)]
+    file = CaseFile.write(tmp_path / "cases.jsonl", given)
+    (tmp_path / "cases.jsonl").unlink()
+    plan = EvalPlan(name="e", config_id="0", content_hash="0", variants=[], baseline="a", trials=2)
+    for case in given:
+        assert file.digest(case.id) == case.digest
+        assert file.has_judges(case.id) is case.has_judges
+        assert file.trials_of(plan)[case.id] == plan.trials_of(case)
+    assert set(file.trials_of(plan.model_copy(update={"trials_override": 7})).values()) == {7}
+
+
+def test_cases_are_found_in_a_file_with_the_same_bytes_and_in_no_other(tmp_path):
+    file = CaseFile.write(tmp_path / "a", cases())
+    found = file.found_in(file.copy(tmp_path / "b").path)
+    assert found is not None
+    assert (found.path, found.ids, found.hash) == (tmp_path / "b", file.ids, file.hash)
+    assert list(found) == cases()
+    assert file.found_in(CaseFile.write(tmp_path / "c", cases(2)).path) is None
+    assert file.found_in(tmp_path / "none") is None

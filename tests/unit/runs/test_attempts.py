@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from mst.model.keys import TrialKey
@@ -106,7 +108,7 @@ class Killed(BaseException):
 def test_a_process_that_dies_at_any_step_leaves_one_record_and_every_attempt(folder, left, monkeypatch, at):
     write_trial(folder, [(record("a", "environment"), left("one"))])
     steps = iter(range(100))
-    real_write, real_move = module.write_atomic, module.shutil.move
+    real_write, real_move = module.write_atomic, shutil.move
 
     def dying(real):
         def step(*given):
@@ -120,7 +122,7 @@ def test_a_process_that_dies_at_any_step_leaves_one_record_and_every_attempt(fol
     with monkeypatch.context() as patched:
         patched.setattr(module, "write_atomic", dying(real_write))
         patched.setattr("mst.runs.folder.write_atomic", dying(real_write))
-        patched.setattr(module.shutil, "move", dying(real_move))
+        patched.setattr(shutil, "move", dying(real_move))
         with pytest.raises(Killed):
             write_trial(folder, chain)
     present = folder.trial(KEY)

@@ -285,3 +285,13 @@ def test_results_that_are_not_whole_are_no_shorter_results(graded, damage):
     damage(graded.path / "results.json")
     with pytest.raises(CorruptFile, match=r"results.json: .*mst grade"):
         list(graded.case_results())
+
+
+def test_how_a_trial_ended_is_read_without_the_rest_of_its_record(run):
+    state, record = run.trial_state(KEY), run.trial(KEY)
+    assert (state.status, state.infrastructure_error) == (record.status, record.infrastructure_error)
+    assert state.is_scorable is record.is_scorable
+    assert run.trial_state(KEY.model_copy(update={"trial": 9})) is None
+    shutil.copyfile(run.trial_path(KEY.model_copy(update={"case_id": "case-1"})), run.trial_path(KEY))
+    with pytest.raises(CorruptFile, match="another trial"):
+        run.trial_state(KEY)
