@@ -17,6 +17,7 @@ from mst.cli.results import check_results, located, pushed
 from mst.cli.starting import Asked, Place, estimated, places, planned, probed, selection_for
 from mst.config.layers import eval_name
 from mst.config.resolve import ResolvedEval, load_eval
+from mst.config.secrets import short_values
 from mst.errors import MstError, UsageError
 from mst.model.run import Grading, GradingRunner, RunRecord
 from mst.runs.extend import changes, extended
@@ -38,6 +39,8 @@ def run_eval(asked: Asked) -> int:
             click.echo(f"mst: {warning}", err=True)
         again = None if resumed is None else _again(asked, resumed, resolved)
         collecting, grading = places(asked, resolved)
+        for warning in short_values({**collecting.secrets, **grading.secrets}):
+            click.echo(f"mst: {warning}", err=True)
         left = planned(resolved) if again is None or resumed is None else trials_left(resumed, again, _inputs(resolved))
         if asked.detach:
             _refuse_detaching(asked, collecting, left.total())

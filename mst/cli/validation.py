@@ -18,7 +18,7 @@ from mst.cli.progress import Progress
 from mst.config.recorded import conceal, new_key
 from mst.config.registry import lookup, plugin_versions
 from mst.config.resolve import ResolvedEval, load_eval
-from mst.config.secrets import names_needed, secrets_for
+from mst.config.secrets import names_needed, secrets_for, short_values
 from mst.config.variants import Difference
 from mst.errors import SecretMissing
 from mst.grade.names import graders_for
@@ -202,6 +202,7 @@ def _secrets(found: Validation, secrets_file: Path | None, *, local: bool) -> di
         except SecretMissing as error:
             missing += str(error).splitlines()
     found.faults += dict.fromkeys(missing)
+    found.warnings += short_values(values)
     return None if missing else values
 
 

@@ -20,6 +20,7 @@ Work = Literal["collect", "grade"]
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_FILE_BYTES = 1024 * 1024
+SHORT_CHARS = 4
 DOTENV_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
@@ -51,6 +52,8 @@ def read_expiries(path: Path) -> dict[str, datetime]:
 def secrets_for(plan: EvalPlan, cases: Iterable[Case], work: Work, file: Path | None, *, local: bool) -> dict[str, str]:
     """The values that a phase needs: from the file, and for the `local` runner also from the environment.
 
+    An empty value is none: nobody's key is empty, and a provider would say so only after the run began.
+
     Raises:
         SecretMissing: a needed secret has no value that may be sent; names them all, and the way to pass them.
         ConfigError: see `read_secrets_file`.
@@ -60,15 +63,28 @@ def secrets_for(plan: EvalPlan, cases: Iterable[Case], work: Work, file: Path | 
     found: dict[str, str] = {}
     missing: list[str] = []
     for name in needed:
-        if name in values:
+        if values.get(name):
             found[name] = values[name]
-        elif local and name in os.environ:
+        elif local and os.environ.get(name):
             found[name] = os.environ[name]
+        elif name in values:
+            missing.append(f"secret {name!r} is needed: it has an empty value in {file}")
+        elif local and name in os.environ:
+            missing.append(f"secret {name!r} is needed: it has an empty value in the environment")
         else:
             missing.append(_missing(name, file, local=local))
     if missing:
         raise SecretMissing("\n".join(missing))
     return found
+
+
+def short_values(values: Mapping[str, str]) -> list[str]:
+    """Warnings about values that are too short to be taken out of texts without taking out ordinary words, too."""
+    return [
+        f"secret {name!r} is under {SHORT_CHARS} characters long: wherever they stand, results say [redacted]"
+        for name, value in sorted(values.items())
+        if len(value) < SHORT_CHARS
+    ]
 
 
 def names_needed(plan: EvalPlan, cases: Iterable[Case], work: Work) -> list[str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mst.config.secrets import names_needed, read_secrets_file, secret_names, secrets_for
+from mst.config.secrets import names_needed, read_secrets_file, secret_names, secrets_for, short_values
 from mst.errors import ConfigError, SecretMissing
 
 CONFIG = """
@@ -97,3 +97,18 @@ def test_only_the_local_runner_reads_the_environment_and_the_file_wins(eval_, mo
 
 def test_references_are_found_at_any_depth():
     assert secret_names({"a": [{"b": {"secret": "X"}}, {"secret": "Y", "more": 1}], "secret": "no"}) == {"X"}
+
+
+def test_an_empty_value_is_none_and_a_short_one_is_warned_about(eval_, monkeypatch, tmp_path):
+    resolved = eval_.load(CONFIG)
+    file = tmp_path / "s.env"
+    file.write_text("JUDGE_KEY=\nBOTH=x\n")
+    for name in ("JUDGE_KEY", "BOTH", "CLIENT_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SecretMissing, match=r"'JUDGE_KEY' is needed: it has an empty value in .*s\.env"):
+        secrets_for(resolved.plan, resolved.cases, "grade", file, local=True)
+    monkeypatch.setenv("JUDGE_KEY", "planted-value")
+    values = secrets_for(resolved.plan, resolved.cases, "grade", file, local=True)
+    assert values == {"JUDGE_KEY": "planted-value", "BOTH": "x"}
+    [warning] = short_values(values)
+    assert warning.startswith("secret 'BOTH' is under 4 characters long")
