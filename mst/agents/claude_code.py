@@ -123,12 +123,12 @@ def _usage(result: dict[str, Any]) -> Usage | None:
     if not isinstance(used, dict):
         return None
     cost = result.get("total_cost_usd")
-    return Usage(
+    return Usage.told(
         input_tokens=whole(used.get("input_tokens")),
         output_tokens=whole(used.get("output_tokens")),
         cache_read_input_tokens=whole(used.get("cache_read_input_tokens")),
         cache_creation_input_tokens=whole(used.get("cache_creation_input_tokens")),
-        total_cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        total_cost_usd=cost if isinstance(cost, int | float) else None,
         duration_ms=whole(result.get("duration_ms")),
         duration_api_ms=whole(result.get("duration_api_ms")),
         turns=whole(result.get("num_turns")),

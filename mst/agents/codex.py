@@ -164,9 +164,8 @@ def _added(before: Usage | None, said: Any) -> Usage | None:
         "reasoning_output_tokens": whole(said.get("reasoning_output_tokens")),
     }
     if before is None:
-        return Usage(**found)
-    sums = {name: _sum(getattr(before, name), value) for name, value in found.items()}
-    return before.model_copy(update=sums)
+        return Usage.told(**found)
+    return Usage.summed(**{name: _sum(getattr(before, name), value) for name, value in found.items()})
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

@@ -142,9 +142,9 @@ class _Spent:
         """In all. A cost of zero is the agent's word for a price that it does not know."""
         stats = info.get("model_stats")
         cost = stats.get("instance_cost") if isinstance(stats, dict) else None
-        return Usage(
+        return Usage.told(
             input_tokens=self._sums.get("prompt_tokens"),
             output_tokens=self._sums.get("completion_tokens"),
-            total_cost_usd=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+            total_cost_usd=cost if isinstance(cost, int | float) and cost > 0 else None,
             turns=self._turns,
         )

@@ -342,7 +342,7 @@ def total(usages: list[Usage | None], *, duration_ms: float, api_ms: float) -> U
             return None
         return sum(value for value in values if value is not None)
 
-    return Usage(
+    return Usage.summed(
         input_tokens=summed("input_tokens"),
         output_tokens=summed("output_tokens"),
         reasoning_output_tokens=summed("reasoning_output_tokens", partly=True),

@@ -17,7 +17,8 @@ from mst.model.case import GraderSpec
 from mst.model.score import CheckResult, GraderScore
 
 FUNCTION = "check"
-Number = Annotated[float, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, ge=-1e100, le=1e100)]
+"""A metric. Its square is summed over all trials and must stay finite."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from mst.model.base import Model
 
@@ -12,23 +12,39 @@ Evidence = Literal["structured", "observed", "none"]
 EventKind = Literal["message", "tool_call", "skill", "command", "subagent", "tool_search"]
 
 
+MOST = 10**15
+"""The largest count, amount or duration that is believed: sums over any run stay finite, and digits are kept."""
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Amount = Annotated[float, Field(ge=0, le=MOST)]
+
+
 class Usage(Model):
     """Tokens, money and time. A value that is not known is absent, never 0."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    total_cost_usd: float | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    reasoning_output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    total_cost_usd: Amount | None = None
     """As the provider or the program said it."""
-    estimated_cost_usd: float | None = None
+    estimated_cost_usd: Amount | None = None
     """From the config's `pricing`."""
-    duration_ms: float | None = None
-    duration_api_ms: float | None = None
-    turns: int | None = None
+    duration_ms: Amount | None = None
+    duration_api_ms: Amount | None = None
+    turns: Count | None = None
+
+    @classmethod
+    def told(cls, **values: Any) -> Self:
+        """Usage in the words of a program or a server; what cannot be true, such as a number below zero, is unknown."""
+        return cls(**{name: value if value is None or 0 <= value <= MOST else None for name, value in values.items()})
+
+    @classmethod
+    def summed(cls, **sums: Any) -> Self:
+        """Usage of several together: a sum beyond the bound of one value stays at the bound."""
+        return cls(**{name: value if value is None else min(value, MOST) for name, value in sums.items()})
 
 
 class Event(Model):
@@ -47,7 +63,7 @@ class Event(Model):
     is_error: bool | None = None
     raw_name: str | None = None
     id: str | None = None
-    duration_ms: float | None = None
+    duration_ms: Amount | None = None
     started_at: str | None = None
     completed_at: str | None = None
     results: list[Any] | None = None

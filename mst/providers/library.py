@@ -76,7 +76,7 @@ def usage_of(answer: Any) -> Usage | None:
     found = answer.usage
     if getattr(found, "unmeasured_requests", 0) or not (found.input_tokens or found.output_tokens):
         return None
-    return Usage(
+    return Usage.told(
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
         reasoning_output_tokens=(found.details or {}).get("reasoning_tokens") or None,

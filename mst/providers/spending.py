@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mst.model.transcript import Usage
+from mst.model.transcript import MOST, Usage
 from mst.providers.endpoints import Endpoint
 
 
@@ -18,7 +18,7 @@ def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
     for field in Usage.model_fields:
         values = [getattr(usage, field) for usage in known]
         sums[field] = None if None in values else sum(values)
-    return Usage(**sums)
+    return Usage.summed(**sums)
 
 
 def priced(usage: Usage | None, endpoint: Endpoint, pricing: Mapping[str, Any]) -> Usage | None:
@@ -37,7 +37,7 @@ def priced_as(usage: Usage | None, names: Sequence[str], pricing: Mapping[str, A
     fresh = max(0, usage.input_tokens - read - made)
     cost = fresh * price["input"] + usage.output_tokens * price["output"]
     cost += read * _or(price.get("cache_read"), price["input"]) + made * _or(price.get("cache_write"), price["input"])
-    return usage.model_copy(update={"estimated_cost_usd": cost / 1_000_000})
+    return usage.model_copy(update={"estimated_cost_usd": min(cost / 1_000_000, MOST)})
 
 
 def _or(value: float | None, otherwise: float) -> float:

@@ -88,7 +88,7 @@ def add_usage(usages: Iterable[Usage | None]) -> Usage | None:
             value = getattr(usage, name)
             if value is not None:
                 totals[name] = totals.get(name, 0) + value
-    return Usage(**totals) if totals else None
+    return Usage.summed(**totals) if totals else None
 
 
 def case_result(

@@ -219,7 +219,7 @@ def _usage(used: Any, model: str, messages: list[dict[str, Any]]) -> Usage | Non
     found = used.get(model)
     if not isinstance(found, dict):
         return None
-    return Usage(
+    return Usage.told(
         input_tokens=whole(found.get("input_tokens")),
         output_tokens=whole(found.get("output_tokens")),
         reasoning_output_tokens=whole(found.get("reasoning_tokens")),

@@ -131,4 +131,4 @@ def _usage(row: dict[str, Any], response: dict[str, Any]) -> Usage | None:
     cost = number(response.get("cost") if response.get("cost") is not None else row.get("cost")) or None
     if tokens["in"] is None and tokens["out"] is None and cost is None:
         return None
-    return Usage(input_tokens=tokens["in"], output_tokens=tokens["out"], total_cost_usd=cost)
+    return Usage.told(input_tokens=tokens["in"], output_tokens=tokens["out"], total_cost_usd=cost)

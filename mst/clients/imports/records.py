@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mst.errors import ConfigError, ErrorKind
-from mst.model.transcript import Event, Usage
+from mst.model.transcript import MOST, Event, Usage
 from mst.model.trial import LimitHit
 
 MAX_RECORD_BYTES = 100 * 1024 * 1024
@@ -130,8 +130,8 @@ def whole(value: Any) -> int | None:
 
 
 def number(value: Any) -> float | None:
-    """A finite number that is not negative; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    """A number that is not negative and not beyond all bounds; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
         return None
     return float(value)
 
