@@ -18,7 +18,7 @@ from mst.store.listing import Listing
 from mst.store.transfer import run_each
 from mst.store.unpack import Unpacker, Wanted
 
-FETCHERS = 4
+FETCHERS = 3
 """Packs and large files in transfer at once; each holds a range of up to 4 MiB."""
 
 

@@ -89,8 +89,10 @@ def _folder(path: Path) -> Iterator[int]:
     """A folder's handle: paths relative to it need not be looked up from the root."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"{path} is not a run folder") from error
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     try:
         yield handle
     finally:

@@ -4,13 +4,14 @@ import dataclasses
 import json
 import stat
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mst.errors import CorruptFile, DigestMismatch, FormatError, StoreError
+from mst.errors import CorruptFile, DigestMismatch, FormatError, StoreError, UsageError
 from mst.model.manifest import PackEntry
 from mst.store.age import TRUSTED_AGE
 from mst.store.fetch import fetch_run, fetch_source
@@ -265,6 +266,26 @@ def broken_fetch(store, tmp_path, error, match):
     assert list((tmp_path / "out").iterdir()) == []
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_large_and_small_files_are_written_side_by_side(small_packs, store, push, tmp_path):
+    files = numbered(40) | {f"large/{number}/file": b"%d" % number * 40_000 for number in range(8)} | {"top": b"t"}
+    run = make_run(tmp_path / "run", files)
+    push(run)
+    fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "got", workers=8)
+    assert tree(tmp_path / "got") == tree(run)
+
+
+def test_no_handle_stays_open(store, push, tmp_path):
+    handles = Path("/dev/fd")
+    before = len(list(handles.iterdir()))
+    (pack,) = push(make_run(tmp_path / "run", numbered(5))).packs
+    fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "got")
+    store.delete(KEYS.pack(pack.sha256))
+    broken_fetch(store, tmp_path, StoreError, "is listed but gone")
+    with pytest.raises(UsageError, match="not a run folder"):
+        push(tmp_path / "run/t/000.json")
+    assert len(list(handles.iterdir())) == before
 
 
 @pytest.mark.parametrize("at", [0, 57, 99])

@@ -171,6 +171,8 @@ def test_links_are_refused(push, run_dir, tmp_path):
         push(run_dir)
     with pytest.raises(UsageError, match="not a run folder"):
         list(run_files(tmp_path / "nope"))
+    with pytest.raises(UsageError, match="not a run folder"):
+        push(tmp_path / "nope")
 
 
 @pytest.mark.parametrize("name", ["back\\slash", "not-utf8-\udcff"])
