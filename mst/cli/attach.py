@@ -35,7 +35,7 @@ def command(
     """
     from mst.cli.attaching import attach_run
     from mst.cli.detaching import find_or_bring
-    from mst.cli.grading import Asked, grade_run, under_way
+    from mst.cli.grading import Asked, grade_run, options_again, under_way
 
     found = find_or_bring(run, output_dir, results)
     # `latest` is a finished one by its rules; what is open stands beside it
@@ -45,6 +45,6 @@ def command(
         ctx.exit(attach_run(folder, secrets_file=secrets_file, fail_on=fail_on, as_json=as_json))
     grading = record.grading
     assert grading is not None
-    options = {key: str(value) for key, value in (grading.runner.options or {}).items()}
+    options = options_again(grading.runner.name, grading.runner.options)
     asked = Asked(config=None, runner=grading.runner.name, options=options, secrets_file=secrets_file, mode="attach")
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

@@ -8,7 +8,7 @@ from typing import Any
 
 from mst.cli.cancelling import cancelled_on_request
 from mst.cli.detaching import publisher
-from mst.cli.grading import parse_options
+from mst.cli.grading import options_again, parse_options
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.phases import Course, go_through, trials_left
 from mst.cli.starting import Place
@@ -75,7 +75,7 @@ def _place(
     inputs: GradeInputs, work: Work, name: str, recorded: Mapping[str, Any] | None, secrets_file: Path | None
 ) -> Place:
     kind = lookup("runners", name)
-    options = parse_options(name, kind, {key: str(value) for key, value in (recorded or {}).items()})
+    options = parse_options(name, kind, options_again(name, recorded))
     secrets: Mapping[str, str] = {}
     lacking = None
     try:

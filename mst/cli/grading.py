@@ -191,6 +191,13 @@ def parse_options(name: str, kind: Any, given: Mapping[str, str]) -> Any:
         raise UsageError(f"--runner-option {key}: {fault['msg']}") from error
 
 
+def options_again(name: str, recorded: Mapping[str, Any] | None) -> dict[str, str]:
+    """Recorded options as they are given: without what a runner recorded besides, such as the ID of an image."""
+    fields = lookup("runners", name).Options.model_fields
+    known = {field.alias or field_name for field_name, field in fields.items()}
+    return {key: str(value) for key, value in (recorded or {}).items() if key in known}
+
+
 def open_runner(kind: Any, options: Any, context: RunnerContext, work: Work) -> Runner:
     """Open a runner and see that it can do this work, before any shard runs.
 

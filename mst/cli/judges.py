@@ -79,7 +79,7 @@ def assess_command(
     Without an option both --stability and --bias are tried. They ask the judges, which costs what judging costs.
     """
     from mst.cli.results import located
-    from mst.runs.assessing import AssessmentDocument, Wanted, lines
+    from mst.runs.assessing import AssessmentDocument, Wanted
 
     folder = located(run, output_dir, results)
     asks = stability or bias or labels is None
@@ -93,8 +93,12 @@ def assess_command(
         document = AssessmentDocument(run_id=folder.run_id, assessments=found, calibration=calibrated)
         click.echo(json.dumps(document.to_print(), indent=2))
         return
-    for line in lines(found) if found is not None else ():
-        click.echo(line)
+    if found is not None:
+        from rich.console import Console
+
+        from mst.report.assessed import render_assessments
+
+        render_assessments(found, Console())
     for one in calibrated or ():
         _print_calibration(one)
 

@@ -132,7 +132,8 @@ def _collect(course: Course, run: RunRecord, cancel: Cancel) -> str | None:
         if place.name == "local":
             return _collect_here(request, progress, cancel)
         with course.runner(place, run, "collect") as opened:
-            runner = _leaving(course, run, opened) if course.detach else opened
+            _record_runner(course, run, opened)
+            runner = detaching(opened, course.folder, place.options) if course.detach else opened
             collect = attach_collecting if course.attach else collect_in_shards
             outcomes = collect(request, runner, place.shards, progress, cancel)
             details = [outcome.detail for outcome in outcomes if not outcome.ok and outcome.detail]
@@ -151,18 +152,22 @@ def _collect_here(request: CollectRequest, progress: Progress, cancel: Cancel) -
     return stopped
 
 
-def _leaving(course: Course, run: RunRecord, runner: Runner) -> Runner:
-    """The runner that sends and leaves. `run.json` says where the fleet is, so that whoever attaches finds it."""
-    environment = run.environment.model_copy(update={"options": runner.recorded_options()})
-    course.folder.write_run(run.model_copy(update={"environment": environment}))
-    return detaching(runner, course.folder, course.collecting.options)
+def _record_runner(course: Course, run: RunRecord, runner: Runner) -> None:
+    """Say in `run.json` what the runner made of its options: the image behind a name; where a fleet is, for `attach`.
+
+    Of a run that several runners collected it says the options of the one that began it; each trial tells its place.
+    """
+    if run.environment.name == course.collecting.name:
+        environment = run.environment.model_copy(update={"options": runner.recorded_options()})
+        course.folder.write_run(run.model_copy(update={"environment": environment}))
 
 
 def _collected(course: Course, run: RunRecord, stopped: str | None) -> RunRecord:
     """Say in `run.json` how far collecting came, and why no further."""
     whole = next(todo(course.collect_request(run)), None) is None
     phases = Phases(collect="complete" if whole else "partial", grade=run.phases.grade)
-    run = run.model_copy(update={"phases": phases, "stopped": None if whole else stopped})
+    changes = {"phases": phases, "stopped": None if whole else stopped}
+    run = course.folder.run().model_copy(update=changes)
     course.folder.write_run(run)
     return run
 

@@ -145,6 +145,14 @@ def _graders(resolved: ResolvedEval) -> Iterator[list[Grader]]:
             yield graders_for(plan, plan.variants[0], case)
 
 
+def has_agents(resolved: ResolvedEval) -> bool:
+    """Whether some variant's program asks a model, so that a short question would show whether it can."""
+    try:
+        return bool(settings_to_probe(resolved.plan, resolved.cases.equipped()))
+    except ConfigError:
+        return False  # told when it is collected, where its client can be made
+
+
 def probe(resolved: ResolvedEval, secrets: Mapping[str, str]) -> list[str]:
     """Ask every distinct agent one short question, say how it went and what it cost, and return the faults."""
     try:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from mst.cli.grading import parse_options
-from mst.cli.preflight import HERE, Faults, checks_faults, client_faults, grader_faults, probe
+from mst.cli.preflight import HERE, Faults, checks_faults, client_faults, grader_faults, has_agents, probe
 from mst.config.registry import lookup
 from mst.config.resolve import ResolvedEval
 from mst.config.secrets import names_needed, secrets_for
@@ -23,6 +25,11 @@ from mst.runs.estimate import Estimate, estimate
 from mst.runs.extend import merged_selection
 from mst.runs.folder import RunFolder
 from mst.shards.coordinate import refuse_too_many
+
+UNASKED = (
+    "no agent is asked a question first, since only the machines of --runner {runner} have their programs; each shard "
+    "looks for programs and keys before its first trial"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,12 +175,16 @@ def places(asked: Asked, resolved: ResolvedEval) -> tuple[Place, Place]:
 
 
 def probed(asked: Asked, resolved: ResolvedEval, place: Place) -> None:
-    """Ask every distinct agent one short question, where the programs run on this machine.
+    """Ask every distinct agent one short question, where the programs run on this machine; else say that nobody does.
 
     Raises:
         UsageError: those that did not answer, with their words.
     """
-    if asked.no_probe or asked.runner not in HERE:
+    if asked.no_probe:
+        return
+    if asked.runner not in HERE:
+        if has_agents(resolved):
+            click.echo(f"mst: {UNASKED.format(runner=asked.runner)}", err=True)
         return
     faults = Faults(probe(resolved, place.secrets))
     if faults.lines:

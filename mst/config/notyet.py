@@ -12,6 +12,10 @@ UNENFORCED: tuple[Keys, ...] = (
     ("metrics",),
     ("tools",),
 )
+INSTEAD: dict[str, str] = {
+    "metrics": "; numbers of your own are those that a case's checks return as `metrics`",
+}
+"""What does the same today."""
 DESCRIBED_BY = frozenset({"llm"})
 """Clients that show a model the descriptions under `tools`."""
 
@@ -28,7 +32,8 @@ def unenforced(written: dict[str, Any], origins: dict[str, Origin], own: Origin)
                 continue
             origin = own if prefix else origins[str(keys[0])]
             name = ".".join(map(str, keys))
-            found.append(f"{origin.source.place((*prefix, *keys))}: {name!r} is recorded, but nothing keeps it yet")
+            place, instead = origin.source.place((*prefix, *keys)), INSTEAD.get(name, "")
+            found.append(f"{place}: {name!r} is recorded, but nothing acts on it yet{instead}")
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mst.config.cases import CaseFile
@@ -129,17 +129,3 @@ class AssessmentDocument(Printed):
     run_id: RunId
     assessments: list[Assessment] | None
     calibration: list[Calibration] | None
-
-
-def lines(found: Sequence[Assessment]) -> Iterator[str]:
-    """An assessment for a terminal: what is wrong first, then what was counted."""
-    named = [one for one in found if one.finding is not None]
-    for one in named:
-        yield f"{one.grader} {one.finding}"
-    if not named:
-        yield "nothing was found against these judges; that is no proof that they are right"
-    yield ""
-    for one in found:
-        figures = ", ".join(f"{key} {value:.3g}" for key, value in one.figures.items() if value is not None)
-        errors = f", {one.errors} errors" if one.errors else ""
-        yield f"{one.grader:<24} {one.probe:<16} n {one.n}{errors}  {figures}"

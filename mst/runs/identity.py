@@ -197,7 +197,7 @@ def _details(
 
 def _versions(listed: str | None) -> dict[str, str]:
     """Packages as `mst.collect.packages` lists them, each with what stands after its name."""
-    return dict(one.split(" ", 1) for one in (listed or "").split(", ") if " " in one)  # type: ignore[misc]  # two parts
+    return dict(one.split(" ", 1) for one in (listed or "").split(", ") if " " in one)
 
 
 def _below(variant: Variant, prefix: str) -> dict[str, Any]:

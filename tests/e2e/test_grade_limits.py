@@ -44,7 +44,7 @@ def make_run(home, url, **config):
     path.write_text(yaml.safe_dump(written))
     said = run_mst("run", path, "--no-grade", cwd=home)
     assert said.code == 0, said.err
-    assert "nothing keeps it yet" not in said.err
+    assert "nothing acts on it yet" not in said.err
     [run] = (home / ".mst-results" / "limited" / "runs").iterdir()
     return RunFolder(run)
 

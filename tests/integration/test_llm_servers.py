@@ -165,7 +165,7 @@ def test_an_eval_runs_with_every_runner_under_one_limit(tmp_path, runner):
             "run", "eval.yaml", "--runner", runner, *shards, "--secrets-file", "secrets", "--no-probe", cwd=tmp_path
         )
     assert done.code == 0, done
-    assert "nothing keeps it yet" not in done.err
+    assert "nothing acts on it yet" not in done.err
     assert server.statuses == {200: 8}
     assert server.most_at_once == 1
     (summary,) = tmp_path.glob(".mst-results/clocks/runs/*/summary.json")

@@ -109,7 +109,9 @@ def test_a_run_is_collected_and_graded_in_containers(engine, project):
     assert {record["status"] for record in records} == {"completed"}, records
     assert {record["identity"]["parts"]["worker"] for record in records} == {containers.image_id(MADE)}
     [run] = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("run.json")]
-    assert (run["environment"]["name"], run["environment"]["options"]["image"]) == ("docker", MADE)
+    options = run["environment"]["options"]
+    assert (run["environment"]["name"], options["image"]) == ("docker", MADE)
+    assert options["image_id"] == containers.image_id(MADE)
 
 
 def test_trials_that_others_collected_travel_into_containers(engine, tmp_path):

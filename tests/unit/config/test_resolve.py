@@ -40,7 +40,7 @@ def test_a_small_eval_resolves_with_defaults(eval_):
     assert resolved.plan.config == {"name": "small", "datasets": ["cases.yaml"], "client": "echo"}
 
 
-@pytest.mark.parametrize("name", ["hello", "python-fixers", "mcp-git"])
+@pytest.mark.parametrize("name", ["hello", "python-fixers", "mcp-git", "shop-assistant"])
 def test_the_examples_resolve_without_a_warning(name):
     with load_eval(EXAMPLES / name / "eval.yaml") as resolved:
         assert len(resolved.cases) >= 3
@@ -495,8 +495,11 @@ def test_what_nothing_acts_on_yet_is_said_aloud(eval_):
         "  - {name: a, trial_limits: {turns: 3, time_s: 5}, tools: {t: x}}\n"
     )
     assert resolved.warnings == [
-        f"{eval_.folder}/eval.yaml:5: 'metrics' is recorded, but nothing keeps it yet",
-        f"{eval_.folder}/eval.yaml:7: 'tools' is recorded, but nothing keeps it yet",
+        (
+            f"{eval_.folder}/eval.yaml:5: 'metrics' is recorded, but nothing acts on it yet; "
+            "numbers of your own are those that a case's checks return as `metrics`"
+        ),
+        f"{eval_.folder}/eval.yaml:7: 'tools' is recorded, but nothing acts on it yet",
     ]
     faults = eval_.faults("name: x\ndatasets: [cases.yaml]\nclient: echo\nredactStoredResponses: true\n")
     assert faults[0].startswith("eval.yaml:4: redact_stored_responses: is not available yet")
