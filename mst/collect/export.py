@@ -112,6 +112,10 @@ def export(
     except OSError as error:
         raise ClientError(f"the export failed: {error.strerror}") from error
     found.files.sort(key=lambda file: file.path)
+    if redactor:
+        # before they are lines of a patch, in which a value of several lines is no longer found
+        safe = {path: redactor.text(to) for path, to in found.links.items() if redactor.text(path) == path}
+        found.links = safe
     return found
 
 

@@ -14,11 +14,12 @@ _MIN_BASE64_BYTES = 6
 
 
 class Redactor:
-    """Replaces secrets by `[redacted]`, also in base64 (at any alignment), URL-encoded and JSON-escaped form.
+    """Replaces secrets by `[redacted]`: as they are, in base64 at any alignment, hex, URL-encoded, JSON-escaped, as Python
+    shows texts.
 
     Every value is redacted, however short; one of a few characters will also blank ordinary words that contain it,
     so callers warn about those when secrets are read. Only the exact value of secrets under six bytes is looked for
-    in base64. Knows the values, so it is never printed: its repr says only how many there are.
+    in base64, and none of them in hex. Knows the values, so it is never printed: its repr says only how many there are.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -75,14 +76,17 @@ def _forms(value: str) -> Iterator[str]:
         yield once
         yield json.dumps(once, ensure_ascii=ascii_only)[1:-1]
         yield once.replace("/", "\\/")
+    # As tracebacks of Python show a value that has quotes or backslashes in it.
+    yield repr(value)[1:-1]
+    yield ascii(value)[1:-1]
     for safe in ("", "/"):
         yield quote(value, safe=safe)
         yield quote_plus(value, safe=safe)
         yield re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), quote(value, safe=safe))
-    yield from _base64_forms(value.encode("utf-8", "surrogatepass"))
+    yield from _encoded_forms(value.encode("utf-8", "surrogatepass"))
 
 
-def _base64_forms(raw: bytes) -> Iterator[str]:
+def _encoded_forms(raw: bytes) -> Iterator[str]:
     whole = base64.b64encode(raw).decode()
     for text in (whole, base64.urlsafe_b64encode(raw).decode()):
         yield text
@@ -90,6 +94,7 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
             yield text.rstrip("=")
     if len(raw) < _MIN_BASE64_BYTES:
         return
+    yield from (raw.hex(), raw.hex().upper())
     # Inside a longer encoded text (`user:secret` of basic authentication) the value starts at one of three
     # alignments. The characters that also depend on its neighbours are left out.
     for skipped in (0, 1, 2):

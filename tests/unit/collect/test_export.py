@@ -11,6 +11,7 @@ import pytest
 from mst.collect import baseline as baseline_module
 from mst.collect.baseline import Given
 from mst.collect.export import export
+from mst.collect.patch import make_patch
 from mst.config.files import hash_file
 from mst.errors import ClientError
 from mst.model.case import TrialLimits
@@ -190,3 +191,12 @@ def test_what_a_program_puts_where_its_files_go_is_removed_first(bench, tmp_path
     assert collected.record.status == "completed", collected.record.error
     assert sorted(path.name for path in collected.artifacts.iterdir()) == ["a.txt"]
     assert list(elsewhere.iterdir()) == []
+
+
+def test_no_secret_is_where_a_link_points_or_what_it_is_called(workspace):
+    secret = "first line\nsecond line"
+    (workspace / "out").symlink_to(secret)
+    (workspace / secret).symlink_to("a")
+    found = take(workspace, secrets=[secret])
+    assert found.links == {"out": "[redacted]"}
+    assert "first" not in make_patch({}, found)

@@ -70,3 +70,11 @@ def test_without_secrets_nothing_changes():
 
 def test_its_repr_does_not_tell():
     assert "hunter22" not in repr(Redactor(["hunter22"]))
+
+
+@pytest.mark.parametrize("value", ["quo\"te'cana\\ry", "line1canary\nline2canary", "ключ-канарейка"])
+def test_python_and_hex_forms_go_too(value):
+    redactor = Redactor([value])
+    for form in (repr(value), ascii(value), value.encode().hex(), value.encode().hex().upper()):
+        assert redactor.text(f"KeyError({form})").count(REDACTED) == 1
+    assert Redactor(["q7Z"]).text("71375a") == "71375a", "three bytes in hex are too common"
