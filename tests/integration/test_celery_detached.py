@@ -74,6 +74,9 @@ def test_a_machine_with_only_the_store_goes_on_and_its_result_is_in_the_store(be
     assert late.code in (0, 1), late.err
     assert "has the result already" in late.err
     assert differences(here.path, regrade.path) == []
+    # there is nothing left to go on with, so no plan is asked for
+    assert "nothing to do" in bed.mst("attach", regrade.run_id).err
+    assert not regrade.work.exists()
     assert set(bed.quiz.calls().values()) == {1}
 
 
