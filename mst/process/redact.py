@@ -14,12 +14,13 @@ _MIN_BASE64_BYTES = 6
 
 
 class Redactor:
-    """Replaces secrets by `[redacted]`: as they are, in base64 at any alignment, hex, URL-encoded, JSON-escaped, as Python
-    shows texts.
+    """Replaces secrets by `[redacted]`.
 
+    As they are, in base64 (at any alignment), in hex, URL-encoded, JSON-escaped, and as Python's tracebacks show texts.
     Every value is redacted, however short; one of a few characters will also blank ordinary words that contain it,
     so callers warn about those when secrets are read. Only the exact value of secrets under six bytes is looked for
-    in base64, and none of them in hex. Knows the values, so it is never printed: its repr says only how many there are.
+    in base64, and none of them in hex. Knows the values, so it is never printed: its repr says only how many there
+    are.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
