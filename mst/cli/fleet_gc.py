@@ -27,8 +27,10 @@ def gc(*, dry_run: bool, as_json: bool) -> None:
     from mst.errors import UsageError
     from mst.fleet.connect import connect
     from mst.fleet.gc import Leftovers
+    from mst.fleet.logs import log_for_people
     from mst.model.printed import BrokerClearedDocument
 
+    log_for_people()
     url = Settings.from_environment().broker_url
     if url is None:
         raise UsageError("MST_BROKER_URL is not set: it names the broker to clear")

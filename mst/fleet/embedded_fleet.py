@@ -122,7 +122,7 @@ class EmbeddedFleet:
         try:
             self._workers[name] = subprocess.Popen(
                 [
-                    sys.executable, "-m", "mst", "worker", "--trusted", "--with-stdin", "--name", name,
+                    sys.executable, "-P", "-m", "mst", "worker", "--trusted", "--with-stdin", "--name", name,
                     "--janitor-every", "0.5", "--settle", "1",
                 ],
                 stdin=subprocess.PIPE,

@@ -22,6 +22,7 @@ from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.host import celery_sender
 from mst.fleet.janitor import Janitor
 from mst.fleet.ledger import Ledger
+from mst.fleet.logs import log_for_machines
 from mst.fleet.metrics import SignalMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.publish import CloudMonitoring, CloudWatch, Publisher
@@ -66,6 +67,7 @@ def run_scaler(options: ScalerOptions, broker_url: str, say: Callable[[str], Non
         UsageError: an option is missing.
         InfrastructureError: a single look failed, or the broker is unfit.
     """
+    log_for_machines("info")
     publisher = _publisher(options)
     check_broker(broker_url, patience_s=START_S if options.every_s is not None else 0.0)
     with closing(connect(broker_url)) as client:

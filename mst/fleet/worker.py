@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -35,6 +33,7 @@ from mst.fleet.janitor import Janitor
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.limiter import FleetLimiter
+from mst.fleet.logs import log_for_machines
 from mst.fleet.machine import NoMachine, open_machine
 from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
@@ -117,7 +116,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     for warning in check_broker(broker_url, patience_s=START_S).warnings:
         log.warning("broker", warning=warning)
     os.umask(0o077)
-    configure_logging(options.log_level)
+    log_for_machines(options.log_level)
     tracing.configure("mst-worker")
     need("celery")
     name = options.name or f"{socket.gethostname()}-{os.getpid()}"
@@ -325,18 +324,3 @@ def _end_with_stdin(scratch: Path) -> None:
     kill_own_programs()
     shutil.rmtree(scratch, ignore_errors=True)
     os._exit(EXIT_ORPHANED)
-
-
-def configure_logging(level: str) -> None:
-    """JSON lines on stderr: events with bound run, shard and attempt, as workers and services write them."""
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -33,6 +33,7 @@ from mst.fleet.keys import load_recipients, load_signing_key
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
 from mst.fleet.ledger_states import HELD
+from mst.fleet.logs import log_for_people
 from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.refusals import RefusalBook, RefusalWatch, payload_digest
@@ -102,6 +103,7 @@ class CeleryRunner:
     reads_environment: ClassVar[bool] = False
 
     def __init__(self, options: CeleryOptions, context: RunnerContext, settings: Settings) -> None:
+        log_for_people()
         self._options = options
         self._context = context
         self._fleet: EmbeddedFleet | None = None
