@@ -14,6 +14,7 @@ from mst.process.scratch import scratch_prefix
 
 if TYPE_CHECKING:
     from mst.grade.assess import Assessment
+    from mst.grade.contract import Grader
     from mst.runs.assessing import Wanted
     from mst.runs.calibrate import Calibration
     from mst.runs.folder import RunFolder
@@ -87,7 +88,7 @@ def assess_command(
     wanted = Wanted(
         stability=stability or both, bias=bias or both, judges=judges, sample=sample, times=times, seed=seed
     )
-    found = _ask(folder, config, wanted, secrets_file) if asks else None
+    found = _ask(folder, config, wanted, secrets_file, as_json=as_json) if asks else None
     calibrated = _calibrated(folder, labels, judges) if labels is not None else None
     if as_json:
         document = AssessmentDocument(run_id=folder.run_id, assessments=found, calibration=calibrated)
@@ -103,16 +104,19 @@ def assess_command(
         _print_calibration(one)
 
 
-def _ask(folder: RunFolder, config: Path | None, wanted: Wanted, secrets: Path | None) -> list[Assessment]:
+def _ask(
+    folder: RunFolder, config: Path | None, wanted: Wanted, secrets: Path | None, *, as_json: bool
+) -> list[Assessment]:
     import tempfile
     from contextlib import aclosing
 
+    from mst.cli.progress import Progress
     from mst.config.secrets import secrets_for
     from mst.errors import GraderError, UsageError
     from mst.grade.assess import Assessor
     from mst.grade.live import Live
     from mst.process.redact import Redactor
-    from mst.runs.assessing import assess, calls_of, judges_of, pairs_of, subjects_of
+    from mst.runs.assessing import assess, calls_a_question, calls_of, judges_of, pairs_of, subjects_of
     from mst.runs.inputs import grade_inputs
 
     source = folder.source
@@ -126,16 +130,23 @@ def _ask(folder: RunFolder, config: Path | None, wanted: Wanted, secrets: Path |
         if not subjects:
             raise UsageError(f"{folder.run_id}: no trial has an answer to try judges on")
         values = secrets_for(plan, cases, "grade", secrets, local=True)
-        click.echo(f"mst: about {calls_of(asked, len(subjects), len(pairs), wanted)} calls of judges", err=True)
+        calls = calls_of(asked, len(subjects), len(pairs), wanted)
+        click.echo(f"mst: about {calls} calls of judges", err=True)
         live = Live(plan, files=inputs.files, secrets=values, scratch=Path(scratch), redactor=Redactor(values.values()))
 
-        async def run() -> list[Assessment]:
+        async def run(progress: Progress) -> list[Assessment]:
+            def answered(judge: Grader) -> None:
+                for _ in range(calls_a_question(judge)):
+                    progress.one_more(passed=None)
+
             async with aclosing(live):
                 await live.preflight(asked)
-                return await assess(Assessor(live, concurrency=plan.concurrency), asked, subjects, pairs, wanted)
+                assessor = Assessor(live, concurrency=plan.concurrency, answered=answered)
+                return await assess(assessor, asked, subjects, pairs, wanted)
 
         try:
-            return asyncio.run(run())
+            with Progress("asked", calls, {}, as_json=as_json) as progress:
+                return asyncio.run(run(progress))
         except GraderError as error:
             raise UsageError(f"preflight: {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mst.grade.contract import Grader, GradingSource, Pair
@@ -58,10 +58,14 @@ class Assessor:
     Args:
         source: live, without earlier verdicts.
         concurrency: questions at a time.
+        answered: told of each question, answered or not, by whom.
     """
 
-    def __init__(self, source: GradingSource, *, concurrency: int = 4) -> None:
+    def __init__(
+        self, source: GradingSource, *, concurrency: int = 4, answered: Callable[[Grader], None] = lambda _judge: None
+    ) -> None:
         self._source = source
+        self._answered = answered
         self._room = asyncio.Semaphore(max(1, concurrency))
 
     async def stability(self, judge: Grader, subjects: Sequence[Subject], times: int) -> Assessment:
@@ -122,7 +126,9 @@ class Assessor:
             record = subject.record
             key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
             async with self._room:
-                return (await self._source.trial(key, subject, [judge])).scores[judge.name]
+                found = await self._source.trial(key, subject, [judge])
+            self._answered(judge)
+            return found.scores[judge.name]
 
         return await asyncio.gather(*(ask(subject) for subject in subjects))
 
@@ -131,6 +137,7 @@ class Assessor:
             key = ComparisonKey(candidate=pair.candidate, case_id=pair.case.id)
             async with self._room:
                 found = await self._source.comparison(key, pair, [judge])
+            self._answered(judge)
             return list(found.preferences[judge.name].pairs or [])
 
         return await asyncio.gather(*(ask(pair) for pair in pairs))

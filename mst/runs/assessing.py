@@ -95,13 +95,18 @@ def calls_of(judges: Sequence[Grader], subjects: int, pairs: int, wanted: Wanted
     """About how many calls the assessment makes, repetitions of the judges included."""
     calls = 0
     for judge in judges:
-        orders = 2 if judge.spec.swap else 1
         if judge.role == "judge":
             asked = subjects * (wanted.times * wanted.stability + 5 * wanted.bias)
         else:
-            asked = orders * (pairs * wanted.times * wanted.stability + 3 * subjects * wanted.bias)
-        calls += asked * judge.spec.reps
+            asked = pairs * wanted.times * wanted.stability + 3 * subjects * wanted.bias
+        calls += asked * calls_a_question(judge)
     return calls
+
+
+def calls_a_question(judge: Grader) -> int:
+    """How many calls one trial, or one pair, costs: repetitions, and a pair in both orders."""
+    orders = 2 if judge.role != "judge" and judge.spec.swap else 1
+    return orders * judge.spec.reps
 
 
 async def assess(

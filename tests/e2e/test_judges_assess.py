@@ -66,6 +66,8 @@ def assessed(stored):
     said = run_mst("judges", "assess", source.path, "--stability", "--bias", "--sample", "12", "--json", cwd=home)
     assert said.code == 0, said.err
     assert "calls of judges" in said.err
+    progress = json.loads(said.error_lines[-1])
+    assert (progress["what"], progress["done"]) == ("asked", progress["planned"])
     found = {}
     for one in json.loads(said.out)["assessments"]:
         found.setdefault(one["grader"], {})[one["probe"]] = one.get("finding")
