@@ -180,7 +180,9 @@ class Unpacker:
         except FileExistsError:
             return
         except FileNotFoundError:
-            self._make(folder[: max(folder.rfind("/"), 0)])
+            if "/" not in folder:
+                raise
+            self._make(folder[: folder.rfind("/")])
             self._make(folder)
 
     def _write_new(self, path: str, content: memoryview, mode: int) -> None:

@@ -276,6 +276,19 @@ def test_large_and_small_files_are_written_side_by_side(small_packs, store, push
     assert tree(tmp_path / "got") == tree(run)
 
 
+def test_a_folder_that_is_removed_under_a_fetch_ends_it(store, push, tmp_path):
+    push(make_run(tmp_path / "run", numbered(5)))
+    get_range = store.get_range
+
+    def remove(key, start, length):
+        for unfinished in (tmp_path / "out").iterdir():
+            unfinished.rmdir()
+        return get_range(key, start, length)
+
+    store.get_range = remove
+    broken_fetch(store, tmp_path, StoreError, r"cannot write .*/t/000\.json: No such file")
+
+
 def test_no_handle_stays_open(store, push, tmp_path):
     handles = Path("/dev/fd")
     before = len(list(handles.iterdir()))
