@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
 
 from mst.grade.contract import GradingSource
 from mst.model.case import Case, EvalPlan
@@ -83,18 +84,19 @@ async def assemble(
         told=keep,
         unasked=unasked or NotAsked("cancelled"),
     )
-    with ResultsWriter(folder.path / "results.json", run.run_id) as results:
-        async for graded in walk.cases(cases):
-            for unit in units_of(graded):
-                if unit.key not in written:
-                    write_unit(folder, plan.baseline, unit)
-                written.discard(unit.key)
-            found = case_results(plan, graded, variants, stopped=run.stopped)
-            for result in found:
-                results.write(result)
-            totals.add(graded, found)
-            if on_case is not None:
-                on_case(graded)
+    async with aclosing(walk.cases(cases)) as graded_cases:
+        with ResultsWriter(folder.path / "results.json", run.run_id) as results:
+            async for graded in graded_cases:
+                for unit in units_of(graded):
+                    if unit.key not in written:
+                        write_unit(folder, plan.baseline, unit)
+                    written.discard(unit.key)
+                found = case_results(plan, graded, variants, stopped=run.stopped)
+                for result in found:
+                    results.write(result)
+                totals.add(graded, found)
+                if on_case is not None:
+                    on_case(graded)
     return _finish(folder, run, totals, runner, (time.monotonic() - started) * 1000)
 
 

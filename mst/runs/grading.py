@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -96,10 +96,11 @@ class GradingWalk:
     told: Told | None = None
     unasked: GradingSource = field(default_factory=lambda: NotAsked("cancelled"))
 
-    async def cases(self, cases: Iterable[Case]) -> AsyncIterator[GradedCase]:
+    async def cases(self, cases: Iterable[Case]) -> AsyncGenerator[GradedCase]:
         """Grade cases, `plan.concurrency` units at a time, and yield them in the order given.
 
-        Memory: at most twice the concurrency of cases are held at once.
+        Memory: at most twice the concurrency of cases are held at once. Whoever stops in the middle closes it, which
+        ends the units in flight: a loop that is torn down around a starting program waits for it for ever.
         """
         room = asyncio.Semaphore(self.plan.concurrency)
         window: deque[asyncio.Task[GradedCase]] = deque()
@@ -233,4 +234,13 @@ async def _all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
     listed = list(awaitables)
     if len(listed) == 1:  # the usual case, and cheaper without a task of its own
         return [await listed[0]]
-    return list(await asyncio.gather(*listed))
+    tasks = [asyncio.ensure_future(one) for one in listed]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        # when one fails the others are not left to the end of the loop
+        left = [task for task in tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.gather(*left, return_exceptions=True)

@@ -79,8 +79,9 @@ async def grade_units(job: Job) -> None:
     async with aclosing(live):
         await live.preflight(judges)
         planned = 0
-        async for graded in walk.cases(bundle.cases):
-            planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)
+        async with aclosing(walk.cases(bundle.cases)) as graded_cases:
+            async for graded in graded_cases:
+                planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)
         job.tally.cancelled += planned - job.tally.graded - job.tally.failed - kept.count
 
 
