@@ -15,7 +15,7 @@ import structlog
 
 def log_for_machines(level: str) -> None:
     """JSON lines: events with bound run, shard and attempt, as workers and services write them."""
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
