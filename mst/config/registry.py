@@ -6,8 +6,10 @@ above this one, and so that a run pays only for what it uses.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -188,6 +190,12 @@ def discover() -> list[Extension]:
     Raises:
         ConfigError: an entry point is not called `<namespace>/<kind>/<name>`, or two plugins share a name.
     """
+    return list(_on(tuple(sys.path)))
+
+
+@functools.cache
+def _on(_path: tuple[str, ...]) -> tuple[Extension, ...]:
+    """Those of one search path. Kept, since every package is looked at and graders are found once for each case."""
     found: dict[tuple[Kind, str], Extension] = {}
     for kind in KINDS:
         for entry in importlib.metadata.entry_points(group=f"mst.{kind}"):
@@ -198,7 +206,7 @@ def discover() -> list[Extension]:
                     f"two installed plugins name a {SINGULAR[kind]} {extension.name!r}: {other.target} and "
                     f"{extension.target}; uninstall one"
                 )
-    return list(found.values())
+    return tuple(found.values())
 
 
 def plugin_versions(names: Iterable[str]) -> dict[str, str]:
