@@ -16,9 +16,9 @@ from mst.fleet.ledger_records import Head, LedgerEvent
 from mst.fleet.ledger_states import FINAL, Entry, State
 from mst.model.fleet import CloseReason
 from mst.model.manifest import ShardManifest
-from mst.model.shard import Hello
+from mst.model.shard import Hello, unit_name
 from mst.shards.contract import Cancel, LossReason, ShardEvents, ShardOutcome, ShardSpec, ShardState, Shown
-from mst.shards.units import has_unit
+from mst.shards.units import unit_files
 from mst.store.commit import read_shard
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys
@@ -223,7 +223,8 @@ def outcome_of(spec: ShardSpec, manifest: ShardManifest, why: tuple[LossReason, 
         why: reason and words for it, in case something is missing.
     """
     # their bytes were checked as they came; whoever reads a unit checks what it says
-    there = sum(has_unit(spec.results, key) for key in spec.planned)
+    names = unit_files(spec.results)
+    there = sum(unit_name(key) in names for key in spec.planned)
     whole = there == len(spec.planned)
     machine = manifest.machine or {}
     hello = (

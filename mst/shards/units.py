@@ -80,8 +80,3 @@ def unit_files(results: Path) -> frozenset[str]:
         return frozenset(path.name for path in (results / UNITS).iterdir())
     except FileNotFoundError:
         return frozenset()
-
-
-def has_unit(results: Path, key: UnitKey) -> bool:
-    """Whether a file of this unit is there, valid or not."""
-    return (results / UNITS / unit_name(key)).is_file()

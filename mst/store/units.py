@@ -21,6 +21,7 @@ from mst.store.transfer import each
 from mst.store.unpack import read_window
 
 UNIT_MAX_BYTES = 64 * 1024 * 1024
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 READERS = 8
 """Single objects and ranges of packs in transfer at once."""
 
@@ -224,7 +225,7 @@ def _unpack(store: Store, listing: Listing, pack: Pack, into: Path) -> list[str]
         key = listing.pack_key(pack)
         for window in windows(entries):
             for entry, content in read_window(store, key, window, wrong=lambda error: faults.append(str(error))):
-                _write(into / entry.path, content)
+                _write(f"{into}/{entry.path}", content)
     except ObjectMissing:
         faults.append(f"{store.uri}: the object {key} ({pack.first} to {pack.last}) is listed but gone")
     except (DigestMismatch, CorruptFile, FormatError) as error:
@@ -232,10 +233,16 @@ def _unpack(store: Store, listing: Listing, pack: Pack, into: Path) -> list[str]
     return faults
 
 
-def _write(target: Path, content: memoryview) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
-    temporary.write_bytes(content)
+def _write(target: str, content: memoryview) -> None:
+    folder, _, name = target.rpartition("/")
+    temporary = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}"
+    try:
+        descriptor = os.open(temporary, NEW, 0o644)
+    except FileNotFoundError:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, NEW, 0o644)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
     os.replace(temporary, target)  # noqa: PTH105 - once per file
 
 
