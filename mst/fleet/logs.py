@@ -14,8 +14,14 @@ import structlog
 
 
 def log_for_machines(level: str) -> None:
-    """JSON lines: events with bound run, shard and attempt, as workers and services write them."""
-    logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    """JSON lines: events with bound run, shard and attempt, as workers and services write them.
+
+    What libraries say of their own doings is shown at level debug alone, and Celery's as ours is.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    theirs = number if number <= logging.DEBUG else max(number, logging.WARNING)
+    logging.basicConfig(level=theirs, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    logging.getLogger("celery").setLevel(number)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -23,7 +29,7 @@ def log_for_machines(level: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=_stderr,
     )
 

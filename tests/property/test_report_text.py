@@ -55,7 +55,8 @@ def test_shown_values_are_bounded(value, limit):
 @given(st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_size=30), st.integers(1, 10))
 def test_a_list_of_names_says_how_many_it_leaves_out(ids, limit):
     said = names(ids, limit=limit)
-    assert said.endswith(f" and {len(ids) - limit} more") == (len(ids) > limit)
+    assert said.endswith(f" and {len(ids) - limit} more") == (len(ids) > limit + 1)
+    assert (said == ", ".join(ids)) == (len(ids) <= limit + 1)
     assert said.startswith(", ".join(ids[:limit]))
 
 
