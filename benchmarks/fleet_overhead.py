@@ -18,14 +18,16 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from celery import Celery
@@ -89,15 +91,26 @@ def grading(folder: Path) -> list[str | Path]:
 
 @contextmanager
 def bench(place: Path) -> Iterator[Bench]:
-    """A fleet of two workers, warmed up by one shard each."""
+    """A fleet of two workers, warmed up by one shard each, where the plugin of `waiting_judge.py` is installed."""
     store = place / "store"
     store.mkdir()
+    install_plugin(place / "site")
     queue = queue_name("grade", mst_version=__version__)
     fleet = EmbeddedFleet(store_uri=f"file:{store}", workers=2, queue=queue, logs=place / "logs")
     try:
         yield Bench(place, store, fleet)
     finally:
         fleet.stop()
+
+
+def install_plugin(site: Path) -> None:
+    """Install the waiting judge where this process's children look for packages."""
+    info = site / "waiting_judge-1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("waiting_judge.py"), site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting_judge\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mst.judges]\nbench/judge/waiting = waiting_judge:WaitingJudge\n")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
 
 
 def hand_over_s(one: Bench, dispatch: Path) -> float:
@@ -202,40 +215,77 @@ def unit(one: Bench, units: int, times: int) -> bool:
     return hold("CPU of one more unit on the fleet", sum(figures), UNIT_MS, "ms")
 
 
-def slots(one: Bench, verdicts: int) -> bool:
-    """Rates with a judge that waits, as its server saw them."""
-    rates, spent = {}, {}
-    arrivals: dict[int, list[float]] = {}
+@dataclass(frozen=True)
+class Waiting:
+    """A judge that waits: how an eval names it, and which cases it was asked about, and when."""
+
+    judge: dict[str, Any]
+    asked: Callable[[], list[tuple[str, float]]]
+
+
+@contextmanager
+def plugin_judge(folder: Path) -> Iterator[Waiting]:
+    """See `waiting_judge.py`; its package is on the path of everything that is started."""
+    log = folder / "asked"
+
+    def asked() -> list[tuple[str, float]]:
+        lines = (line.split() for line in log.read_text().splitlines())
+        return [(case, float(at)) for case, at in lines]
+
+    yield Waiting({"bench/judge/waiting": str(log)}, asked)
+
+
+@contextmanager
+def rubric_judge(_folder: Path) -> Iterator[Waiting]:
+    """A rubric; its model is a server of this process."""
+    found: list[tuple[str, float]] = []
 
     def answer(call: Call) -> Reply:
-        found = CASE.search(call.prompt)
-        assert found is not None
-        arrivals.setdefault(shard_of(f"c{found[1]}", len(arrivals)), []).append(time.monotonic())
+        case = CASE.search(call.prompt)
+        assert case is not None
+        found.append((f"c{case[1]}", time.monotonic()))
         return Reply(value={"score": 1.0, "reasoning": "fine"}, stall_s=WAIT_S)
 
     with model_server(answer) as server:
-        for at_once in (1, SLOTS):
-            shards = min(at_once, 2)
-            count = verdicts if at_once > 1 else max(20, verdicts // SLOTS)
-            folder = one.place / f"slots-{at_once}"
-            config = write_eval(folder, count)
-            written = json.loads(config.read_text())
-            rubric = {"rubric": "fine?", "model": "m", "base_url": server.openai_url}
-            written |= {"concurrency": max(1, at_once // 2), "judges": [{"name": "slow", "rubric": rubric}]}
-            config.write_text(json.dumps(written))
-            subprocess.run(mst("run", config, "--no-grade"), cwd=folder, check=True, capture_output=True)
-            arrivals.clear()
-            arrivals.update({shard: [] for shard in range(shards)})
-            before = cpu_of_fleet(one) + time.process_time()
-            one.grade(folder, "--runner-option", f"shards={shards}")
-            spent[at_once] = (cpu_of_fleet(one) + time.process_time() - before, shards, count)
-            rates[at_once] = steady_rate(list(arrivals.values()), at_once // shards)
-    say("slots", one_a_second=round(rates[1], 2), sixteen_a_second=round(rates[SLOTS], 2),
-        cpu_ms_a_verdict=round(verdict_ms(spent[1], spent[SLOTS]), 2))  # fmt: skip
-    share = rates[SLOTS] / (SLOTS * rates[1])
+        yield Waiting({"rubric": {"rubric": "fine?", "model": "m", "base_url": server.openai_url}}, lambda: found)
+
+
+def slots(one: Bench, verdicts: int) -> bool:
+    """Rates with judges that wait, as those saw them who were asked."""
+    rate_share(one, verdicts, "rubric", rubric_judge)
+    share = rate_share(one, verdicts, "plugin", plugin_judge)
     kept = share >= SLOTS_SHARE
     print(f"{'ok  ' if kept else 'OVER'}  {SLOTS} slots over {SLOTS} times one: {share:.3g} (at least {SLOTS_SHARE})")
     return kept
+
+
+def rate_share(
+    one: Bench, verdicts: int, name: str, waiting: Callable[[Path], AbstractContextManager[Waiting]]
+) -> float:
+    """The rate with all slots over that with one, times their number; 1 is the most."""
+    rates, spent = {}, {}
+    for at_once in (1, SLOTS):
+        shards = min(at_once, 2)
+        count = verdicts if at_once > 1 else max(20, verdicts // SLOTS)
+        folder = one.place / f"{name}-{at_once}"
+        config = write_eval(folder, count)
+        with waiting(folder) as one_judge:
+            written = json.loads(config.read_text())
+            written |= {"concurrency": max(1, at_once // 2), "plugins": ["bench"]}
+            written |= {"judges": [{"name": "slow", **one_judge.judge}]}
+            config.write_text(json.dumps(written))
+            subprocess.run(mst("run", config, "--no-grade"), cwd=folder, check=True, capture_output=True)
+            before = cpu_of_fleet(one) + time.process_time()
+            one.grade(folder, "--runner-option", f"shards={shards}")
+            spent[at_once] = (cpu_of_fleet(one) + time.process_time() - before, shards, count)
+            arrivals: dict[int, list[float]] = {shard: [] for shard in range(shards)}
+            for case, at in one_judge.asked():
+                arrivals[shard_of(case, shards)].append(at)
+        rates[at_once] = steady_rate(list(arrivals.values()), at_once // shards)
+    share = rates[SLOTS] / (SLOTS * rates[1])
+    say(f"slots, {name}", one_a_second=round(rates[1], 2), sixteen_a_second=round(rates[SLOTS], 2),
+        share=round(share, 3), cpu_ms_a_verdict=round(verdict_ms(spent[1], spent[SLOTS]), 2))  # fmt: skip
+    return share
 
 
 def steady_rate(arrivals: Sequence[Sequence[float]], each: int) -> float:
