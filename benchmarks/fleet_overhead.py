@@ -4,8 +4,8 @@ hand-over   from the last write of a shard's bundle until its first unit starts 
             shard worker), over a bare Celery task on the same broker that starts the same shard worker on the same
             bundle, unpacked, and answers when its first unit starts.
 unit        CPU of everything (coordinator, broker, workers, shard workers) for one more unit of an eval whose judge is
-            one assertion: graded in a shard, brought to the store, fetched, and assembled. The limit is for what a fleet
-            adds: grading the same unit in one process is taken off.
+            one assertion: graded in a shard, brought to the store, fetched, and assembled. The limit is for what a
+            fleet adds: grading the same unit in one process is taken off.
 slots       a judge over HTTP that waits 100 ms, asked 16 at a time (2 workers, 8 each) and one at a time: the rate
             over 16 times the other, each while all of its slots are busy. Beside it what one more verdict costs
             the workers and the judge's server in CPU: on two processors 12.5 ms are all that 160 a second leave.
