@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -41,6 +40,7 @@ from mst.model.fleet import Envelope
 from mst.model.manifest import ShardManifest
 from mst.model.shard import Hello, UnitKey, UsageReport
 from mst.process import tracing
+from mst.process.removal import remove_tree
 from mst.providers.rates import rates_of
 from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
@@ -120,7 +120,8 @@ class Attempt:
                 self._kept.keep(self._envelope.ref, folder / "results")
             return ended
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(folder)
 
     def _try(self, folder: Path) -> Ended:
         lease = Lease(

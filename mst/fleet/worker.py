@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import tempfile
@@ -47,6 +46,7 @@ from mst.fleet.tokens import TokenSlots
 from mst.model.shard import Work
 from mst.process import tracing
 from mst.process.group import MARK, new_mark
+from mst.process.removal import remove_tree
 from mst.shards.worker import kill_own_programs
 from mst.store.session import session_store
 from mst.store.uri import open_store
@@ -322,5 +322,6 @@ def _end_with_stdin(scratch: Path) -> None:
     while os.read(0, 1024):
         continue
     kill_own_programs()
-    shutil.rmtree(scratch, ignore_errors=True)
+    with suppress(OSError):
+        remove_tree(scratch)
     os._exit(EXIT_ORPHANED)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.run import RunRecord, ShardMachine
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import DispatchPlan, ShardPlan, UnitKey, Work, unit_name
+from mst.process.removal import remove_tree
 from mst.runs.folder import RunFolder
 from mst.shards.bundle import Bundle, BundleInput, StoredTrials, write_collect_bundle, write_grade_bundle
 from mst.shards.contract import Cancel, Runner, ShardEvents, ShardOutcome, ShardSpec
@@ -330,4 +331,5 @@ def refuse_terminal(outcomes: Iterable[ShardOutcome]) -> str | None:
 
 def clear_work(folder: Path) -> None:
     """Remove bundles and results of shards once the run is assembled."""
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        remove_tree(folder)

@@ -17,6 +17,7 @@ import mst
 from mst.errors import RunnerError
 from mst.model.shard import LINE_MAX_BYTES
 from mst.process.group import MARK, marked, new_mark, sweep
+from mst.process.removal import remove_tree
 from mst.shards.units import ARTIFACTS, UNITS
 
 PASSED_ON = (
@@ -154,7 +155,8 @@ class ProcessChannel:
         return ChildProcess(process, mark)
 
     def _bring_there(self, results: Path) -> None:
-        shutil.rmtree(self._results, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(self._results)
         self._results.mkdir(parents=True, mode=0o700)
         for name in (UNITS, ARTIFACTS):
             if (results / name).is_dir():
@@ -186,7 +188,8 @@ class ProcessChannel:
 
     def close(self) -> None:
         """See `Channel.close`."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(self._scratch)
 
 
 def _replace(source: str, into: Path) -> None:

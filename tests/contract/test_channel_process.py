@@ -30,3 +30,12 @@ class TestProcessChannel(ChannelContract):
         process.kill()
         assert b'"hello"' in lines[0]
         assert "this is not" not in process.stderr_tail()
+
+    def test_what_a_worker_that_was_killed_left_goes_however_deep_it_is(self, tmp_path, bundle, results):
+        nest = "os.chdir(results)\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')"
+        channel = ProcessChannel(tmp_path / "there", environment=write_worker(tmp_path, f"import os\n{nest}"))
+        process = channel.start(["grade-shard", "--digest", "d"], bundle=bundle, results=results)
+        assert list(process.lines()) == []
+        process.kill()
+        channel.close()
+        assert not (tmp_path / "there").exists()
