@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from mst.cli.detaching import detaching, publisher, refuse_alone, say_detached, 
 from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.narrowing import narrowed, reusable
-from mst.cli.progress import Progress
+from mst.cli.progress import Progress, say
 from mst.cli.results import claiming, pushed
 from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
@@ -97,6 +98,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
             results_root=source.path.parent.parent.parent,
             environment=dict(os.environ),
             secrets_file=asked.secrets_file,
+            say=partial(say, as_json=as_json),
         )
         cancel = Cancel()
         with closing(open_runner(kind, options, context, "grade")) as opened, cancelled_by_interrupt(cancel):
@@ -141,7 +143,7 @@ def _grade(
         hooks = Hooks(
             told=told,
             watching=lambda found: cancelled_on_request(found, cancel),
-            say=lambda text: click.echo(f"mst: {text}", err=True),
+            say=say,
         )
         try:
             match mode:

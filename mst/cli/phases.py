@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import click
 from mst.cli.detaching import detaching
 from mst.cli.ending import finish
 from mst.cli.grading import open_runner
-from mst.cli.progress import Progress
+from mst.cli.progress import Progress, say
 from mst.cli.starting import Place
 from mst.errors import GraderError, UsageError
 from mst.model.run import Phases, RunRecord
@@ -76,6 +77,7 @@ class Course:
             results_root=self.folder.path.parent.parent.parent,
             environment=dict(os.environ),
             secrets_file=self.secrets_file,
+            say=partial(say, as_json=self.as_json),
         )
         with closing(open_runner(place.kind, place.options, context, work)) as runner:
             yield runner
@@ -118,11 +120,6 @@ def _request(folder: RunFolder, run: RunRecord, inputs: GradeInputs) -> CollectR
 
 def _variants(inputs: GradeInputs) -> list[str]:
     return [variant.name for variant in inputs.plan.variants]
-
-
-def say(text: str) -> None:
-    """A line for people, on stderr."""
-    click.echo(f"mst: {text}", err=True)
 
 
 def _collect(course: Course, run: RunRecord, cancel: Cancel) -> str | None:

@@ -153,12 +153,9 @@ class Progress:
         first = text.splitlines()[0][:300]
         if first != self._last_error:
             self._last_error = first
-            if self._as_json:
-                from mst.model.printed import NoteLine
-
-                click.echo(json.dumps(NoteLine(event="note", text=first).to_print()), err=True)
-                return
-            click.echo(("\r\x1b[K" if self._live else "") + f"mst: {first}", err=True)
+            if self._live:
+                click.echo("\r\x1b[K", err=True, nl=False)
+            say(first, as_json=self._as_json)
 
     def _show(self) -> None:
         now = time.monotonic()
@@ -229,6 +226,15 @@ class Progress:
         """Whether enough is done to tell from it what the rest will take."""
         assert self._planned is not None
         return self._done * FORECAST_SHARE >= self._planned or (self._done > 1 and elapsed >= FORECAST_AFTER_S)
+
+
+def say(text: str, *, as_json: bool = False) -> None:
+    """A line for people on stderr, or one of JSON for programs."""
+    if as_json:
+        from mst.model.printed import NoteLine
+
+        text = json.dumps(NoteLine(event="note", text=text).to_print())
+    click.echo(text if as_json else f"mst: {text}", err=True)
 
 
 def _span(seconds: float) -> str:

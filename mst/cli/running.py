@@ -11,8 +11,9 @@ import click
 from mst.cli.cancelling import cancelled_on_request
 from mst.cli.detaching import refuse_alone, say_detached, shared_store
 from mst.cli.interrupts import cancelled_by_interrupt
-from mst.cli.phases import Course, go_through, say, trials_left
+from mst.cli.phases import Course, go_through, trials_left
 from mst.cli.preflight import estimate_line, plan_document
+from mst.cli.progress import say
 from mst.cli.results import check_results, located, pushed
 from mst.cli.starting import Asked, Place, estimated, places, planned, probed, selection_for
 from mst.config.layers import eval_name

@@ -14,7 +14,7 @@ from typing import Any, cast
 from mst.cli.grading import open_runner, parse_options
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.preflight import checks_faults, client_faults, grader_faults
-from mst.cli.progress import Progress
+from mst.cli.progress import Progress, say
 from mst.config.recorded import conceal, new_key
 from mst.config.registry import lookup, plugin_versions
 from mst.config.resolve import ResolvedEval, load_eval
@@ -170,6 +170,7 @@ def _shards(
             results_root=folder.path.parent.parent,
             environment=dict(os.environ),
             secrets_file=secrets_file,
+            say=say,
         )
 
     return Shards(

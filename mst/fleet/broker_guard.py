@@ -22,6 +22,7 @@ from types import FrameType
 RESTARTS = 5
 LOOK_S = 0.25
 STOP_S = 5.0
+LOG_NAME = "broker.log"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -67,13 +68,15 @@ def _owner_is_gone() -> bool:
 
 def _start(program: str, config: str) -> subprocess.Popen[bytes]:
     # This process has one thread and is the broker's parent, so the signal comes when it ends, not sooner.
-    return subprocess.Popen(
-        [program, config],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread here
-    )
+    # What it says before it has read where its log is, as of a setting that it does not know, goes there too.
+    with Path(config).with_name(LOG_NAME).open("ab") as log:
+        return subprocess.Popen(
+            [program, config],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread here
+        )
 
 
 def _die_with_parent() -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from mst.errors import BrokerError, UsageError
 from mst.fleet import broker_guard
@@ -68,9 +68,11 @@ class EmbeddedBroker:
         folder: the 0700 folder with socket, configuration, append-only file and log; removed at the end.
     """
 
-    def __init__(self, url: str, folder: Path, guard: subprocess.Popen[bytes]) -> None:
+    def __init__(self, url: str, folder: Path, guard: subprocess.Popen[bytes], program: Path, log: BinaryIO) -> None:
         self.url = url
         self.folder = folder
+        self._program = program
+        self._log = log
         self._guard = guard
 
     def __repr__(self) -> str:
@@ -92,6 +94,8 @@ class EmbeddedBroker:
             descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as sink:
                 sink.write(_config(folder, password))
+            # held open: a guard that gave its broker up has removed the folder by the time that somebody asks why
+            log = (folder / broker_guard.LOG_NAME).open("a+b")
             guard = subprocess.Popen(
                 [sys.executable, "-I", broker_guard.__file__, str(server), str(config), str(folder)],
                 stdin=subprocess.PIPE,
@@ -102,7 +106,7 @@ class EmbeddedBroker:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise BrokerError(f"the embedded broker can't be started: {error}") from error
-        broker = cls(socket_url(str(folder / SOCKET_NAME), password), folder, guard)
+        broker = cls(socket_url(str(folder / SOCKET_NAME), password), folder, guard, server, log)
         try:
             broker._wait_ready()
         except BaseException:
@@ -132,6 +136,7 @@ class EmbeddedBroker:
         except subprocess.TimeoutExpired:
             self._guard.kill()
             self._guard.wait()
+        self._log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _wait_ready(self) -> None:
@@ -140,16 +145,17 @@ class EmbeddedBroker:
         try:
             while not _answers(client):
                 if not self.is_alive() or time.monotonic() > deadline:
-                    raise BrokerError(f"the embedded broker did not start: {self._log_tail()}")
+                    raise BrokerError(
+                        f"the embedded broker ({self._program}) did not start: {self._log_tail()}; put another "
+                        "redis-server or valkey-server first on PATH, or name a broker that runs in MST_BROKER_URL"
+                    )
                 _PACE.wait(0.02)
         finally:
             client.close()
 
     def _log_tail(self) -> str:
-        log = self.folder / "broker.log"
-        if not log.exists():
-            return "it left no log"
-        lines = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
+        self._log.seek(max(0, os.fstat(self._log.fileno()).st_size - LOG_TAIL_BYTES))
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "its log is empty"
 
 
@@ -181,7 +187,7 @@ def _config(folder: Path, password: str) -> str:
         "unixsocketperm 700",
         f"requirepass {password}",
         f'dir "{folder}"',
-        f'logfile "{folder / "broker.log"}"',
+        f'logfile "{folder / broker_guard.LOG_NAME}"',
         "daemonize no",
         "databases 1",
         "maxclients 1000",

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from mst.errors import BrokerError, RunnerError
 from mst.fleet.connect import BROKER_ENV, connect
+from mst.fleet.embedded import START_S as BROKER_START_S
 from mst.fleet.embedded import EmbeddedBroker
 from mst.fleet.keys import KeyFiles, keygen
 from mst.fleet.presence import Presence
@@ -33,6 +34,7 @@ RESTARTS = 20
 """Workers that may be started in place of dead ones, in all."""
 
 Died = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 class EmbeddedFleet:
@@ -43,7 +45,7 @@ class EmbeddedFleet:
         keys: signing key and fleet key, in the broker's private folder.
     """
 
-    def __init__(self, *, store_uri: str, workers: int, queue: str, logs: Path) -> None:
+    def __init__(self, *, store_uri: str, workers: int, queue: str, logs: Path, say: Say = lambda _text: None) -> None:
         """Start everything and wait until a worker serves the queue.
 
         Args:
@@ -51,6 +53,7 @@ class EmbeddedFleet:
             workers: how many worker processes.
             queue: that must be served.
             logs: folder for the workers' logs.
+            say: told what is being started, and when it is there.
 
         Raises:
             UsageError, BrokerError: no broker, see `EmbeddedBroker.start`.
@@ -64,6 +67,9 @@ class EmbeddedFleet:
         self._restarts = 0
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        programs = "a broker and 1 worker" if workers == 1 else f"a broker and {workers} workers"
+        say(f"starting {programs} here, for this command only; that may take {BROKER_START_S + START_S:g} s")
+        began = time.monotonic()
         self.broker = EmbeddedBroker.start()
         try:
             self.keys: KeyFiles = keygen(self.broker.folder / "keys", evals=["*"], queues=["*"], now=datetime.now(UTC))
@@ -71,6 +77,7 @@ class EmbeddedFleet:
             for _ in range(workers):
                 self._start_worker()
             self._wait_for_workers()
+            say(f"they are there after {time.monotonic() - began:.0f} s")
         except BaseException:
             self.stop()
             raise
@@ -140,8 +147,7 @@ class EmbeddedFleet:
         while not presence.workers(self._queue):
             ended = [name for name, process in self._workers.items() if process.poll() is not None]
             if ended or time.monotonic() > deadline:
-                name = ended[0] if ended else next(iter(self._workers))
-                raise RunnerError(f"no embedded worker came up: {self._log_tail(name)}")
+                raise RunnerError(self._why_nobody(ended[0] if ended else next(iter(self._workers))))
             self._ended.wait(0.05)
 
     def _watch(self) -> None:
@@ -156,10 +162,12 @@ class EmbeddedFleet:
                     self._restarts += 1
                     self._start_worker()
 
-    def _log_tail(self, name: str) -> str:
+    def _why_nobody(self, name: str) -> str:
+        code = self._workers[name].poll()
+        how = f"serves within {START_S:g} s" if code is None else f"came up: it ended with {code}"
         path = self._logs / f"{name}.log"
         lines = path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "its log is empty"
+        return f"no embedded worker {how}; {lines[-1] if lines else 'its log is empty'}; all of it: {path}"
 
 
 def _close_stdin(process: subprocess.Popen[bytes]) -> None:

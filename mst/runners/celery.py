@@ -141,7 +141,11 @@ class CeleryRunner:
         store = settings.store or f"file:{folder.resolve()}"
         check_writable(open_store(store, patience_s=5), "check")
         self._fleet = EmbeddedFleet(
-            store_uri=store, workers=self._options.workers, queue=self._queue, logs=folder / "logs"
+            store_uri=store,
+            workers=self._options.workers,
+            queue=self._queue,
+            logs=folder / "logs",
+            say=self._context.say,
         )
         return Settings.from_environment(self._fleet.environ())
 

@@ -168,6 +168,7 @@ class RunnerContext:
         results_root: of the run, on this machine.
         environment: of the process: broker, store and key settings.
         secrets_file: read again when credentials expire.
+        say: told what a person should read before the first shard is sent.
     """
 
     run_id: str
@@ -177,6 +178,7 @@ class RunnerContext:
     results_root: Path
     environment: Mapping[str, str]
     secrets_file: Path | None = None
+    say: Callable[[str], None] = lambda _text: None
 
 
 class Runner(Protocol):

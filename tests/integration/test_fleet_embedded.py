@@ -1,6 +1,7 @@
 """The embedded broker: private, durable, and never left behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,17 +13,19 @@ import psutil
 import pytest
 import redis
 
-from mst.errors import BrokerError, UsageError
+from mst.errors import BrokerError, RunnerError, UsageError
 from mst.fleet import embedded
 from mst.fleet.broker_check import check_broker
 from mst.fleet.connect import connect
 from mst.fleet.embedded import EmbeddedBroker
+from mst.fleet.embedded_fleet import EmbeddedFleet
 
 pytestmark = pytest.mark.server
 
 OWNER = """
 import sys, threading
 from mst.fleet.embedded import EmbeddedBroker
+from mst.fleet.embedded_fleet import EmbeddedFleet
 broker = EmbeddedBroker.start()
 print(broker.folder, flush=True)
 threading.Event().wait()
@@ -135,9 +138,20 @@ def test_a_server_that_cannot_start_is_one_line_and_leaves_nothing(tmp_path, mon
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(embedded.tempfile, "gettempdir", lambda: str(tmp_path))
     program = tmp_path / "redis-server"
-    program.write_text("#!/bin/sh\nexit 1\n")
+    program.write_text("#!/bin/sh\necho of another kind\nexit 1\n")
     program.chmod(0o755)
-    with pytest.raises(BrokerError, match="embedded broker did not start") as caught:
+    with pytest.raises(BrokerError, match=r"did not start: of another kind; .*MST_BROKER_URL") as caught:
         EmbeddedBroker.start(program)
+    assert str(program) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["redis-server"]
+
+
+def test_a_fleet_says_what_it_starts_and_why_its_workers_do_not_come_up(tmp_path):
+    said = []
+    with pytest.raises(RunnerError) as caught:
+        EmbeddedFleet(store_uri="", workers=1, queue="mst.grade", logs=tmp_path, say=said.append)
+    assert said == ["starting a broker and 1 worker here, for this command only; that may take 75 s"]
+    [log] = tmp_path.iterdir()
+    why = rf"no embedded worker came up: it ended with 2; mst: MST_STORE .*; all of it: {log}"
+    assert re.fullmatch(why, str(caught.value))
