@@ -21,6 +21,7 @@ from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.narrowing import narrowed, reusable
 from mst.cli.progress import Progress, say
 from mst.cli.results import claiming, pushed
+from mst.config.faults import in_words
 from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
 from mst.errors import GraderError, SecretMissing, UsageError
@@ -185,12 +186,12 @@ def parse_options(name: str, kind: Any, given: Mapping[str, str]) -> Any:
     try:
         return kind.Options.model_validate(dict(given))
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
+        fault = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
             known = ", ".join(field.alias or field_name for field_name, field in kind.Options.model_fields.items())
             raise UsageError(f"--runner-option {key}: the {name} runner has no such option; it has {known}") from error
-        raise UsageError(f"--runner-option {key}: {fault['msg']}") from error
+        raise UsageError(f"--runner-option {key}: {in_words(fault)}") from error
 
 
 def options_again(name: str, recorded: Mapping[str, Any] | None) -> dict[str, str]:

@@ -8,10 +8,11 @@ from pydantic import BaseModel, Field, ValidationError
 
 from mst.config import registry
 from mst.config.evalconfig import Positive, Seconds, SecretName, Share
+from mst.config.faults import pydantic_faults
 from mst.config.listing import Origin, listed
 from mst.config.programs import check_arguments, python_files
 from mst.config.source import Keys, nearest, snake
-from mst.config.written import Written, pydantic_faults, tidy
+from mst.config.written import Written, tidy
 from mst.errors import ConfigError
 from mst.model.base import FileRef
 from mst.model.case import GraderSpec
@@ -208,19 +209,20 @@ def check_options(extension: Any, options: Any, origin: Origin, keys: Keys) -> d
     """
     model: type[BaseModel] = extension.Options
     faults: list[str] = []  # of keys; then faults of the whole often only follow from them
+    bare = ""
     if options is None:
         options = {}
     elif not isinstance(options, dict):
-        main = getattr(model, "main", "")
-        if not main:
+        bare = getattr(model, "main", "")
+        if not bare:
             origin.fault(keys, "should be a mapping of options")
             return None
-        options = {main: options}
+        options = {bare: options}
     tidied = tidy(model, origin.source, options, keys, faults)
     try:
         model.model_validate(tidied)
     except ValidationError as error:
-        faults += pydantic_faults(error, origin.source, keys, whole=not faults)
+        faults += pydantic_faults(error, tidied, origin.source, keys, whole=not faults, main=bare)
     if not faults:
         return dict(tidied)
     origin.faults.extend(dict.fromkeys(faults))
@@ -235,7 +237,7 @@ def _settings(
     try:
         value = model.model_validate(tidied)
     except ValidationError as error:
-        faults += pydantic_faults(error, origin.source, keys)
+        faults += pydantic_faults(error, tidied, origin.source, keys)
         value = None
     origin.faults.extend(faults)
     return value if not faults else None

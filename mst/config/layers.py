@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from mst.config import reference
 from mst.config import source as sources
 from mst.config.evalconfig import EvalConfig, SharedConfig
+from mst.config.faults import pydantic_faults
 from mst.config.files import IndexedFiles
 from mst.config.listing import Origin
-from mst.config.written import parse, pydantic_faults
+from mst.config.written import parse
 from mst.errors import ConfigError
 
 
@@ -66,7 +67,7 @@ def read_layers(path: Path, files: IndexedFiles) -> Layers:
     try:
         config = EvalConfig.model_validate(written)
     except ValidationError as error:
-        raise ConfigError(*pydantic_faults(error, source)) from None
+        raise ConfigError(*pydantic_faults(error, written, source)) from None
     return Layers(config=config, written=written, origin=origin, origins=origins, warnings=warnings)
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 
+from mst.config.faults import pydantic_faults
 from mst.config.source import Keys, Source, in_order, nearest
 from mst.errors import ConfigError
 
@@ -48,7 +49,7 @@ def parse(model: type[WrittenT], source: Source, data: Any, keys: Keys = ()) -> 
     try:
         value = model.model_validate(tidied)
     except ValidationError as error:
-        faults += pydantic_faults(error, source, keys)
+        faults += pydantic_faults(error, tidied, source, keys)
         raise ConfigError(*in_order(faults)) from None
     if faults:
         raise ConfigError(*in_order(faults))
@@ -120,33 +121,3 @@ def _inside(annotation: Any, source: Source, data: Any, keys: Keys, faults: list
         for argument in arguments:
             data = _inside(argument, source, data, keys, faults)
     return data
-
-
-def pydantic_faults(error: ValidationError, source: Source, keys: Keys = (), *, whole: bool = True) -> list[str]:
-    """One line for each fault, with its place; values are not repeated, since they may be secret.
-
-    `whole` false leaves out faults of the value as a whole.
-    """
-    faults = error.errors(include_url=False)
-    return [source.fault((*keys, *fault["loc"]), in_words(fault)) for fault in faults if whole or fault["loc"]]
-
-
-def in_words(fault: Any) -> str:
-    """A validation fault as people say it."""
-    if fault["type"] == "missing":
-        return "missing"
-    if fault["type"] == "extra_forbidden":
-        return "unknown key"
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    found = fault.get("input")
-    if message.startswith("should be a valid") and isinstance(found, str | bool | list | dict | None):
-        message += f", not {_called(found)}"
-    return message
-
-
-def _called(value: Any) -> str:
-    if value is None:
-        return "empty"
-    if isinstance(value, bool):
-        return "true or false"
-    return "a text" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"

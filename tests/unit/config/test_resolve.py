@@ -133,7 +133,7 @@ def test_camel_case_keys_are_read_but_user_data_is_left_alone(eval_):
         ),
         (
             "name: x\ndatasets: [cases.yaml]\nclient: echo\ntrials: '3'\n",
-            "eval.yaml:4: trials: should be a valid integer, not a text",
+            "eval.yaml:4: trials: should be a whole number, not a text",
         ),
         ("name: x\ndatasets: [cases.yaml]\nclient: echo\ntrials: 0\n", "eval.yaml:4: trials: should be greater than 0"),
         ("datasets: [cases.yaml]\nclient: echo\n", "name: missing"),
