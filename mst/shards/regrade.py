@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mst.config.registry import plugin_versions
-from mst.errors import MstError, UsageError
+from mst.errors import DispatchTaken, MstError, UsageError
 from mst.grade.contract import GradingSource
 from mst.grade.live import Live
 from mst.grade.names import pairwise_for
@@ -87,11 +87,27 @@ def grade(request: GradeRequest, runner: Runner, events: ShardEvents, cancel: Ca
     refuse_ungradable(request.source)
     refuse_altered(request.source, (key for case in request.inputs.cases for key in request.keys(case)))
     folder = request.claim(request.source)
+    while True:
+        try:
+            return _grade_new(request, folder, runner, events, cancel, hooks)
+        except DispatchTaken:
+            # of a regrade whose folder is gone, or of another machine's: it keeps its number, this one takes the next
+            following = request.claim(request.source)
+            clear_work(folder.path)
+            hooks.say(f"shards of a {folder.run_id} were sent before: this one is {following.run_id}")
+            folder = following
+
+
+def _grade_new(
+    request: GradeRequest, folder: RunFolder, runner: Runner, events: ShardEvents, cancel: Cancel, hooks: Hooks
+) -> Graded:
     with folder.locked(), hooks.watching(folder):
         try:
             run = _begin(request, folder, runner)
             earlier = request.earlier(folder) if request.reused is not None else None
             return _grade(request, folder, run, runner, events, cancel, hooks, earlier=earlier)
+        except DispatchTaken:
+            raise
         except MstError:
             if not plans_of(folder.work, "grade") and not (folder.path / "scores").is_dir():
                 clear_work(folder.path)

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, until
 from mst.testing.equality import differences
 from mst.testing.fleet import Bed, alive, fleet
@@ -100,3 +101,20 @@ def test_attach_takes_what_was_finished_while_nobody_watched(bed, here):
     assert said.code in (0, 1), said.err
     assert once(bed)
     assert differences(here.path, regrade.path) == []
+
+
+def test_a_regrade_whose_folder_was_removed_does_not_stand_in_the_way_of_the_next(bed, here):
+    bed.ready(1)
+    stem, _, number = bed.newest().run_id.partition(".g")
+    removed, following = (bed.source.path.with_name(f"{stem}.g{int(number) + more}") for more in (1, 2))
+    # what its first dispatch left in the store
+    sent = bed.dispatch_folder(RunFolder(removed)) / "dispatch.json"
+    sent.parent.mkdir(parents=True)
+    sent.write_text("{}")
+    said = bed.grade(shards=1)
+    assert said.code in (0, 1), said.err
+    assert f"shards of a {removed.name} were sent before: this one is {following.name}" in said.err
+    assert not removed.exists()
+    assert once(bed)
+    assert differences(here.path, following) == []
+    assert bed.newest().run().grading.runner.dispatches == ["d1"]
