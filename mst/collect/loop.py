@@ -23,6 +23,7 @@ from mst.model.case import Case, EvalPlan, Variant
 from mst.model.keys import TrialKey
 from mst.process.redact import Redactor
 from mst.process.stop import Stop
+from mst.process.together import together
 from mst.providers.limits import Limits
 
 Sink = Callable[[Collected], Awaitable[None] | None]
@@ -241,13 +242,7 @@ async def collect(
         pause_scale=pause_scale,
     )
     async with _closing(work.clients):
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(max(1, concurrency or plan.concurrency)):
-                    group.create_task(work.work())
-        except BaseExceptionGroup as group_error:
-            # The first is the cause; the others were cancelled because of it.
-            raise group_error.exceptions[0] from None
+        await together(work.work() for _ in range(max(1, concurrency or plan.concurrency)))
     work.counts.not_started += sum(1 for _ in remaining)
     return work.counts
 

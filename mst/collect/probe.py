@@ -6,7 +6,6 @@ client. What it costs is what one short answer costs; it is told, and no part of
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from mst.model.base import digest
 from mst.model.case import Case, EvalPlan, StageTimeouts, Variant
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
-from mst.process.redact import Redactor
+from mst.process.together import together
 
 LONGEST_S = 120.0
 PROBE_RUN = "00000000T000000Z-000000"
@@ -81,7 +80,7 @@ async def probe_all(
         _probe(one, files=files, secrets=secrets, timeouts=timeouts, scratch_root=scratch_root, pricing=pricing or {})
         for one in settings
     ]
-    return list(await asyncio.gather(*asked))
+    return await together(asked)
 
 
 async def _probe(
@@ -95,21 +94,22 @@ async def _probe(
 ) -> Answer:
     limits = setting.variant.trial_limits
     short = limits.model_copy(update={"time_s": min(limits.time_s, LONGEST_S)})
-    collected = await collect_trial(
-        Case(id="probe", dataset="probe", input=setting.prompt),
-        setting.variant.model_copy(update={"trial_limits": short, "input_template": None}),
-        0,
-        run_id=PROBE_RUN,
-        client=setting.client,
-        files=files,
-        secrets=secrets,
-        stage_timeouts=timeouts,
-        scratch_root=scratch_root,
-        redactor=Redactor(secrets.values()),
-        pricing=pricing,
-    )
-    collected.discard()
-    await setting.client.close()
+    try:
+        collected = await collect_trial(
+            Case(id="probe", dataset="probe", input=setting.prompt),
+            setting.variant.model_copy(update={"trial_limits": short, "input_template": None}),
+            0,
+            run_id=PROBE_RUN,
+            client=setting.client,
+            files=files,
+            secrets=secrets,
+            stage_timeouts=timeouts,
+            scratch_root=scratch_root,
+            pricing=pricing,
+        )
+        collected.discard()
+    finally:
+        await setting.client.close()
     record = collected.record
     usage = record.client_usage or (record.transcript.usage if record.transcript is not None else None)
     return Answer(setting=setting, fault=_fault(record), seconds=record.duration_ms / 1000, usage=usage)

@@ -14,6 +14,7 @@ from mst.judges.probes import Probe, probe
 from mst.model.base import Model
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import GraderScore, PairCall, Side
+from mst.process.together import together
 from mst.stats.preferences import stability
 from mst.stats.special import coin_two_sided_p
 
@@ -130,7 +131,7 @@ class Assessor:
             self._answered(judge)
             return found.scores[judge.name]
 
-        return await asyncio.gather(*(ask(subject) for subject in subjects))
+        return await together(ask(subject) for subject in subjects)
 
     async def _calls(self, judge: Grader, pairs: Iterable[Pair]) -> list[list[PairCall]]:
         async def ask(pair: Pair) -> list[PairCall]:
@@ -140,7 +141,7 @@ class Assessor:
             self._answered(judge)
             return list(found.preferences[judge.name].pairs or [])
 
-        return await asyncio.gather(*(ask(pair) for pair in pairs))
+        return await together(ask(pair) for pair in pairs)
 
 
 def _pair(baseline: Subject, candidate: Subject) -> Pair:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mst.config.files import FileSource
 from mst.errors import GraderError, InvariantError
@@ -25,6 +26,7 @@ from mst.model.case import EvalPlan, GraderSpec
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, TrialGrading
 from mst.process.redact import Redactor
+from mst.process.together import together
 from mst.providers.limits import Limits
 from mst.sandboxes.contract import Sandbox
 from mst.sandboxes.open import open_sandbox
@@ -92,7 +94,7 @@ class Live(GradingSource):
             distinct = (grader.role, grader.identity, tuple(grader.spec.secrets))
             if distinct not in self._preflighted:
                 fresh.setdefault(distinct, grader)
-        faults = await asyncio.gather(*(self._preflight(grader) for grader in fresh.values()))
+        faults = await together(self._preflight(grader) for grader in fresh.values())
         found = [fault for fault in faults if fault is not None]
         if found:
             raise GraderError("\n".join(found))
@@ -117,7 +119,7 @@ class Live(GradingSource):
     async def trial(self, key: TrialKey, subject: Subject, graders: Sequence[Grader]) -> TrialGrading:
         """See `GradingSource.trial`. Assertions that run nothing cost no task; the others run concurrently."""
         scores = self._kept(key, subject, graders)
-        waiting: dict[str, Awaitable[GraderScore]] = {}
+        waiting: dict[str, Coroutine[Any, Any, GraderScore]] = {}
         for grader in graders:
             if grader.name in scores:
                 continue
@@ -126,9 +128,8 @@ class Live(GradingSource):
                 scores[grader.name] = redacted(found, self._caller.redactor)
             else:
                 waiting[grader.name] = found
-        if waiting:
-            for name, score in zip(waiting, await asyncio.gather(*waiting.values()), strict=True):
-                scores[name] = redacted(score, self._caller.redactor)
+        for name, score in zip(waiting, await together(waiting.values()), strict=True):
+            scores[name] = redacted(score, self._caller.redactor)
         return TrialGrading(
             key=key,
             trial_digest=subject.digest,
@@ -141,7 +142,7 @@ class Live(GradingSource):
         earlier = self._earlier(key)
         digests = pair_digests(pair)
         known = earlier if isinstance(earlier, ComparisonGrading) and earlier.trial_digests == digests else None
-        preferences = await asyncio.gather(*(prefer(self._caller, judge, pair, known) for judge in judges))
+        preferences = await together(prefer(self._caller, judge, pair, known) for judge in judges)
         return ComparisonGrading(
             key=key,
             trial_digests=digests,
@@ -162,7 +163,7 @@ class Live(GradingSource):
             and earlier.identities.get(grader.name) == grader.identity
         }
 
-    def _start(self, grader: Grader, subject: Subject) -> GraderScore | Awaitable[GraderScore]:
+    def _start(self, grader: Grader, subject: Subject) -> GraderScore | Coroutine[Any, Any, GraderScore]:
         """The score of a pure assertion, or what will give the score of anything else."""
         context = self._caller.context
         try:

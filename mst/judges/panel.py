@@ -21,6 +21,7 @@ from mst.model.base import Model, digest
 from mst.model.case import GraderSpec
 from mst.model.score import SubScore
 from mst.process.some import Some
+from mst.process.together import together
 from mst.providers.spending import total_usage
 
 SETTINGS = ("name", "threshold", "secrets")
@@ -136,7 +137,7 @@ class Panel:
             GraderError: fewer than `needed` members have a verdict.
         """
         asked = [self._ask(name, subject, context) for name in self._members]
-        answers = dict(zip(self._members, await asyncio.gather(*asked), strict=True))
+        answers = dict(zip(self._members, await together(asked), strict=True))
         faults = {name: found for name, found in answers.items() if isinstance(found, GraderError)}
         found = {name: one for name, one in answers.items() if isinstance(one, Finding)}
         needed = self._options.needed or len(self._members)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 from mst.grade.comparing import pair_digests
 from mst.grade.contract import Grader, GradingSource, Pair
@@ -21,6 +21,7 @@ from mst.model.case import Case, EvalPlan
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, GraderScore, Preference, TrialGrading
 from mst.process.stop import Stop
+from mst.process.together import together
 from mst.runs.outcome import Outcome, outcome_of
 
 
@@ -70,7 +71,6 @@ class NotAsked(GradingSource):
         return not_compared(key, pair, judges, self._reason)
 
 
-T = TypeVar("T")
 Told = Callable[[TrialGrading | ComparisonGrading], Awaitable[None]]
 Starting = Callable[[TrialKey | ComparisonKey], Awaitable[None]]
 
@@ -123,8 +123,8 @@ class GradingWalk:
             for number in range(self.plan.trials_of(case))
         ]
         graders = {name: graders_for(self.plan, self.plan.variant(name), case) for name in self.variants}
-        trials = await _all(self._trial(case, key, graders[key.variant], room) for key in keys)
-        comparisons = await _all(self._comparisons(case, trials, room))
+        trials = await together(self._trial(case, key, graders[key.variant], room) for key in keys)
+        comparisons = await together(self._comparisons(case, trials, room))
         return GradedCase(case=case, trials=trials, comparisons=comparisons)
 
     async def _trial(
@@ -149,7 +149,7 @@ class GradingWalk:
 
     def _comparisons(
         self, case: Case, trials: Sequence[GradedTrial], room: asyncio.Semaphore
-    ) -> list[Awaitable[ComparisonGrading]]:
+    ) -> list[Coroutine[Any, Any, ComparisonGrading]]:
         judges = pairwise_for(self.plan)
         if not judges:
             return []
@@ -228,19 +228,3 @@ def not_compared(key: ComparisonKey, pair: Pair, judges: Sequence[Grader], reaso
         preferences={judge.name: Preference(judge=judge.name, error=message) for judge in judges},
         identities={judge.name: judge.identity for judge in judges},
     )
-
-
-async def _all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
-    listed = list(awaitables)
-    if len(listed) == 1:  # the usual case, and cheaper without a task of its own
-        return [await listed[0]]
-    tasks = [asyncio.ensure_future(one) for one in listed]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        # when one fails the others are not left to the end of the loop
-        left = [task for task in tasks if not task.done()]
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.gather(*left, return_exceptions=True)

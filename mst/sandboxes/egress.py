@@ -17,6 +17,7 @@ from typing import Any
 
 from mst.errors import InfrastructureError
 from mst.process.lastwords import last_words
+from mst.process.together import together
 from mst.sandboxes.containers import engine, image_id, make, said_by
 from mst.sandboxes.door import pass_on
 
@@ -99,7 +100,7 @@ class Egress:
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._port)
             try:
-                await asyncio.gather(pass_on(reader, up_writer), pass_on(up_reader, writer))
+                await together([pass_on(reader, up_writer), pass_on(up_reader, writer)])
             finally:
                 up_writer.close()
         except OSError:

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from mst.errors import GraderError
+from mst.errors import GraderError, InvariantError
 from mst.grade.contract import Grader
 from mst.model.case import GraderSpec
-from mst.model.keys import TrialKey
+from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import GraderScore, TrialGrading
 from mst.testing.judge import make_subject
 
@@ -219,3 +219,57 @@ def test_a_pure_assertion_makes_no_folder_and_starts_nothing(bench, tmp_path, as
     monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
     assert bench.trial(make_subject(tmp_path), assertion("contains_text", value="answer")).passed
     assert not (tmp_path / "scratch").exists()
+
+
+class Breaks:
+    """Of its objects the second one's calls break by a fault of ours; those of the others end when they are ended."""
+
+    deterministic = True
+    made = ended = 0
+
+    def __init__(self, spec):
+        Breaks.made += 1
+        self.number = Breaks.made
+
+    async def preflight(self, context):
+        await self._call()
+
+    async def evaluate(self, subject, context):
+        await self._call()
+
+    async def compare(self, baseline, candidate, context, *, candidate_first):
+        await self._call()
+
+    async def _call(self):
+        try:
+            if self.number == 2:
+                raise InvariantError("broken")
+            await asyncio.Event().wait()
+        finally:
+            Breaks.ended += 1
+
+
+@pytest.mark.parametrize("asked", ["preflight", "trial", "comparison"])
+def test_graders_beside_one_that_breaks_are_ended_and_its_error_is_told_plainly(
+    bench, tmp_path, monkeypatch, pair_of, asked
+):
+    monkeypatch.setattr("mst.grade.caller.lookup", lambda kind, name: Breaks)
+    Breaks.made = Breaks.ended = 0
+    role = "pairwise" if asked == "comparison" else "judge"
+    graders = [Grader(name=name, role=role, spec=GraderSpec(type=name)) for name in ("a", "b", "c")]
+    subject = make_subject(tmp_path)
+
+    async def go():
+        live = bench.live()
+        calls = {
+            "preflight": lambda: live.preflight(graders),
+            "trial": lambda: live.trial(TrialKey(variant="a", case_id="c", trial=0), subject, graders),
+            "comparison": lambda: live.comparison(
+                ComparisonKey(candidate="b", case_id="c"), pair_of([subject], [subject]), graders
+            ),
+        }
+        with pytest.raises(InvariantError, match=r"^broken$"):
+            await calls[asked]()
+        return Breaks.ended, len(asyncio.all_tasks())
+
+    assert asyncio.run(go()) == (3, 1)

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from mst.config.files import IndexedFiles
-from mst.errors import ConfigError, GraderError
+from mst.errors import ConfigError, GraderError, InvariantError
 from mst.judges.panel import Panel
+from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.testing.judge import closing, make_context, make_subject, write_files
 from mst.testing.modelserver import EXPIRED_KEY, model_server, verdict
@@ -149,3 +150,32 @@ def test_the_preflight_names_every_member_that_cannot_work(tmp_path):
     judge = Panel(GraderSpec(type="panel", options={"members": members}))
     with pytest.raises(GraderError, match=r"a: gone-a.*b: gone-b"):
         asyncio.run(judge.preflight(make_context(tmp_path)))
+
+
+def test_members_beside_one_that_breaks_by_a_fault_of_ours_are_ended(tmp_path, monkeypatch):
+    ended = []
+
+    class Member:
+        Options = Model
+
+        def __init__(self, spec):
+            self.kind = spec.type
+
+        async def evaluate(self, subject, context):
+            try:
+                if self.kind == "breaks":
+                    raise InvariantError("broken")
+                await asyncio.Event().wait()
+            finally:
+                ended.append(self.kind)
+
+    monkeypatch.setattr("mst.judges.panel.lookup", lambda kind, name: Member)
+    panel = Panel(GraderSpec(type="panel", options={"members": ["waits", "breaks"]}))
+
+    async def go():
+        with pytest.raises(InvariantError, match=r"^broken$"):
+            await panel.evaluate(make_subject(tmp_path), make_context(tmp_path))
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(go()) == 1
+    assert sorted(ended) == ["breaks", "waits"]
