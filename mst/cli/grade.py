@@ -53,7 +53,8 @@ def command(
 ) -> None:
     """Grade a stored run again, as a run of its own beside it.
 
-    RUN is a run folder, a run ID, its 6-hex short form, `latest`, or a store URI.
+    RUN is a run folder, a run ID, its 6-hex short form, `latest`, or a store URI. `latest` is also what was collected
+    since and not graded yet (mst run --no-grade).
 
     \b
     mst grade latest
@@ -68,10 +69,12 @@ def command(
     from mst.cli.grading import Asked, grade_run
     from mst.cli.results import located
     from mst.errors import UsageError
+    from mst.runs.locate import latest_to_grade
 
     if distrust and not resuming:
         raise UsageError("--distrust drops verdicts of a grading and has them given again: add --resume")
-    folder = located(run, output_dir, results)
+    wants_latest = run == "latest" and results is None and not resuming
+    folder = latest_to_grade(output_dir) if wants_latest else located(run, output_dir, results)
     asked = Asked(
         config=config,
         runner=runner,

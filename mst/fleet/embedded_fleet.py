@@ -178,6 +178,6 @@ def _close_stdin(process: subprocess.Popen[bytes]) -> None:
 
 
 def dispatches_of_no_run(results_root: Path, store: Path) -> list[Path]:
-    """Folders of dispatches in an embedded fleet's own store whose run's folder was removed: nobody goes on with them."""
+    """Dispatches in an embedded fleet's own store whose run's folder was removed, by run: nobody goes on with them."""
     found = store.glob("*/dispatches/*")
     return [path for path in found if not (results_root / path.parent.parent.name / "runs" / path.name).is_dir()]

@@ -93,18 +93,52 @@ def latest_run(root: Path) -> RunFolder:
     Raises:
         UsageError: there is none.
     """
+    found = _latest(root)
+    if found is None:
+        collected = _collected_since("", root)
+        newest = max((folder.run_id for folder in all_runs(root)), default=None)
+        if collected is not None:
+            fix = f"{collected.run_id} was collected and not graded: mst grade {short_id(collected.run_id)}"
+        elif newest is not None:
+            fix = f"name one that is not, such as {newest}"
+        else:
+            fix = "'mst run CONFIG' makes one, --output-dir looks elsewhere"
+        raise UsageError(f"no complete run under {root} yet; {fix}")
+    return found[0]
+
+
+def latest_to_grade(root: Path) -> RunFolder:
+    """What `latest` means to somebody who grades: the latest run, or one that was collected since and not graded.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    found = _latest(root)
+    collected = _collected_since(found[1] if found is not None else "", root)
+    return collected or latest_run(root)
+
+
+def _latest(root: Path) -> tuple[RunFolder, str] | None:
+    """The latest run, and when it was made."""
     records = [
         (LatestRecord.from_json(read_stored(path), str(path)), path) for path in sorted(root.glob("*/latest.json"))
     ]
     if not records:
-        newest = max((folder.run_id for folder in all_runs(root)), default=None)
-        other = "'mst run CONFIG' makes one, --output-dir looks elsewhere"
-        raise UsageError(
-            f"no complete run under {root} yet; "
-            + (other if newest is None else f"name one that is not, such as {newest}")
-        )
+        return None
     record, path = max(records, key=lambda found: (found[0].created_at, found[0].run_id))
-    return RunFolder(path.parent / record.path)
+    return RunFolder(path.parent / record.path), record.created_at
+
+
+def _collected_since(created_at: str, root: Path) -> RunFolder | None:
+    """The newest run since then that was to be collected only, and was: whole, and not narrowed."""
+    for folder in sorted(all_runs(root), key=lambda found: found.run_id, reverse=True):
+        run = folder.run()
+        if run.created_at <= created_at:
+            return None
+        is_ungraded = run.phases.collect == "complete" and run.phases.grade == "skipped" and run.grading is None
+        if is_ungraded and not run.partial:
+            return folder
+    return None
 
 
 def newest_run(root: Path) -> RunFolder:

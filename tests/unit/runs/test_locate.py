@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from mst.errors import CorruptFile, InfrastructureError, UsageError
+from mst.runs.folder import RunFolder
 from mst.runs.latest import publish_latest
-from mst.runs.locate import find_run, latest_run, new_regrade, new_run, regrades_of
+from mst.runs.locate import find_run, latest_run, latest_to_grade, new_regrade, new_run, regrades_of
 from mst.testing.commandline import environment
 from mst.testing.stored_run import grade_here
 
@@ -62,11 +63,35 @@ def test_a_short_form_of_two_runs_lists_both(run, tmp_path):
     assert str(run.path) in str(refused.value)
 
 
+def changed(run, **changes):
+    run.write_run(run.run().model_copy(update=changes))
+
+
 def test_without_a_complete_run_there_is_no_latest(run, tmp_path):
+    with pytest.raises(UsageError, match=f"{run.run_id} was collected and not graded: mst grade {run.run_id[-6:]}$"):
+        latest_run(tmp_path / "results")
+    changed(run, partial=True)
     with pytest.raises(UsageError, match=f"no complete run.*; name one that is not, such as {run.run_id}"):
         latest_run(tmp_path / "results")
     with pytest.raises(UsageError, match=r"no complete run under .*/nothing yet; 'mst run CONFIG' makes one"):
         latest_run(tmp_path / "nothing")
+
+
+def test_who_grades_the_latest_means_what_was_collected_since_too(run, tmp_path):
+    root = tmp_path / "results"
+    assert latest_to_grade(root).path == run.path
+    graded = grade_here(run, tmp_path / "scratch").folder
+    publish_latest(graded)
+    assert latest_to_grade(root).path == graded.path
+    newer = RunFolder(run.path.with_name("99990101T000000Z-abcdef"))
+    newer.path.mkdir()
+    newer.write_run(run.run().model_copy(update={"run_id": newer.run_id, "created_at": "9999-01-01T00:00:00.000Z"}))
+    assert latest_to_grade(root).path == newer.path
+    # what is narrowed or still to come to its end is no eval's latest
+    whole = newer.run()
+    for change in ({"partial": True}, {"phases": whole.phases.model_copy(update={"collect": "partial"})}):
+        newer.write_run(whole.model_copy(update=change))
+        assert latest_to_grade(root).path == graded.path
 
 
 def test_a_pointer_that_cannot_be_read_is_named(run, tmp_path):
