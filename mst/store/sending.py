@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from mst.errors import StoreError, UsageError
 from mst.model.manifest import ManifestFile, Pack
@@ -25,6 +24,8 @@ from mst.store.transfer import each
 SENDERS = 4
 """Packs and large files in transfer at once. Each holds up to 8 MiB, or the parts of a large file."""
 
+_NOT_TEXT = re.compile("[\ud800-\udfff]")
+"""Bytes of a name that are no UTF-8, as Python shows them."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Job = Callable[[], ManifestFile | Pack]
@@ -70,17 +71,27 @@ def run_files(run_dir: Path) -> Iterator[str]:
 
 def _names(folder: str) -> list[str]:
     """Names in a folder, sorted; those of folders end with a slash, which makes it the order of whole paths."""
+    try:
+        with os.scandir(folder) as entries:
+            return _checked_names(entries)
+    except OSError as error:
+        raise StoreError(f"cannot read {folder}: {error.strerror or error}") from error
+
+
+def _checked_names(entries: Iterable[os.DirEntry[str]]) -> list[str]:
     names = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                names.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
-                names.append(f"{entry.name}/")
-            else:
-                raise UsageError(
-                    f"{entry.path}: only plain files can be stored, this is a link or a device; remove or replace it"
-                )
+    for entry in entries:
+        # Here, where every name comes by: what a manifest may not say must not get as far as one.
+        if "\\" in entry.name or _NOT_TEXT.search(entry.name):
+            raise UsageError(f"{entry.path!r}: a file with this name cannot be stored; rename it")
+        if entry.is_file(follow_symlinks=False):
+            names.append(entry.name)
+        elif entry.is_dir(follow_symlinks=False):
+            names.append(f"{entry.name}/")
+        else:
+            raise UsageError(
+                f"{entry.path}: only plain files can be stored, this is a link or a device; remove or replace it"
+            )
     return sorted(names)
 
 
@@ -148,18 +159,12 @@ class Sender:
             if key is not None:
                 yield functools.partial(self._listed, name, len(data), sha256, executable, key)
             elif not self._reuse.use(name, sha256, len(data), executable=executable):
-                full = self._pack(packer, name, data, sha256, executable)
+                full = packer.add(name, data, sha256, executable=executable)
                 if full is not None:
                     yield functools.partial(self._send_pack, full)
         last = packer.finish()
         if last is not None:
             yield functools.partial(self._send_pack, last)
-
-    def _pack(self, packer: Packer, name: str, data: bytes, sha256: str, executable: bool) -> Packed | None:
-        try:
-            return packer.add(name, data, sha256, executable=executable)
-        except ValueError as error:
-            raise self._bad_name(name) from error
 
     def _read_small(self, root: int, name: str) -> tuple[bytes, bool] | None:
         """A small file's bytes and whether it is a program; None for a large one."""
@@ -193,12 +198,8 @@ class Sender:
     def _listed(self, name: str, size: int, sha256: str, executable: bool, key: str | None) -> ManifestFile:
         if key is not None:
             self._sent.reused.add(key)
-        try:
-            name.encode()
-            elsewhere = None if key == self._keys.blob(sha256) else key
-            return ManifestFile(path=name, size=size, sha256=sha256, object=elsewhere, executable=executable)
-        except (ValidationError, UnicodeEncodeError) as error:
-            raise self._bad_name(name) from error
+        elsewhere = None if key == self._keys.blob(sha256) else key
+        return ManifestFile(path=name, size=size, sha256=sha256, object=elsewhere, executable=executable)
 
     def _send_pack(self, packed: Packed) -> Pack:
         pack = packed.pack
@@ -226,6 +227,3 @@ class Sender:
             self._sent.reused.add(key)
         else:
             self._store.put(key, data)
-
-    def _bad_name(self, name: str) -> UsageError:
-        return UsageError(f"{self._run_dir / name!r}: a file with this name cannot be stored; rename it")

@@ -176,11 +176,23 @@ def test_links_are_refused(push, run_dir, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["back\\slash", "not-utf8-\udcff"])
-def test_a_name_that_cannot_be_stored_is_named(store, push, run_dir, name):
-    (run_dir / name).write_bytes(b"y")
+@pytest.mark.parametrize("size", [1, 2_000_000])
+def test_a_name_that_cannot_be_stored_is_named(store, push, run_dir, name, size):
+    (run_dir / name).write_bytes(b"y" * size)
     with pytest.raises(UsageError, match="rename"):
         push(run_dir)
     assert list(list_runs(store)) == []
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "not-utf8-\udcff", "folder-\udcff/x"])
+def test_a_name_that_cannot_be_stored_is_named_also_when_its_content_is_there(store, push, run_dir, name):
+    (run_dir / "good").write_bytes(b"y")
+    push(run_dir)
+    (run_dir / name).parent.mkdir(exist_ok=True)
+    (run_dir / name).write_bytes(b"y")
+    with pytest.raises(UsageError, match="rename"):
+        push(run_dir)
+    assert [run.generation for run in list_runs(store)] == [1]
 
 
 @pytest.mark.parametrize(
