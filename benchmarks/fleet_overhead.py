@@ -42,7 +42,8 @@ from mst.fleet.embedded_fleet import EmbeddedFleet
 from mst.fleet.queues import queue_name
 from mst.shards.archive import Caps, unpack
 from mst.shards.split import shard_of
-from mst.testing.modelserver import Call, Reply, model_server
+from mst.testing.modelscript import Call, Reply
+from mst.testing.modelserver import model_server
 
 HAND_OVER = 1.0
 UNIT_MS = 2.0

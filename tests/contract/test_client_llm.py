@@ -12,7 +12,8 @@ from mst.model.case import Case, Variant
 from mst.testing import client as suite
 from mst.testing.client import ClientContract
 from mst.testing.mcpserver import STDIO_PROGRAM
-from mst.testing.modelserver import Call, Reply, ToolUse, model_server
+from mst.testing.modelscript import Call, Reply, ToolUse
+from mst.testing.modelserver import model_server
 
 
 def script(call: Call) -> Reply:

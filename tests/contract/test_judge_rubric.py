@@ -8,7 +8,8 @@ from mst.config.files import IndexedFiles
 from mst.judges.pairwise_rubric import RubricPairwise
 from mst.model.case import GraderSpec
 from mst.testing.judge import PairwiseContract
-from mst.testing.modelserver import Call, Reply, model_server, preference
+from mst.testing.modelscript import Call, Reply, preference
+from mst.testing.modelserver import model_server
 
 
 def longer(call: Call) -> Reply:

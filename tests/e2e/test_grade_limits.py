@@ -10,7 +10,8 @@ from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
 from mst.testing.commandline import ended, run_mst, start_mst
 from mst.testing.fleet import fleet
-from mst.testing.modelserver import model_server, too_many, verdict
+from mst.testing.modelscript import too_many, verdict
+from mst.testing.modelserver import model_server
 
 CASES = 12
 

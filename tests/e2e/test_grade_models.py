@@ -7,7 +7,8 @@ import pytest
 from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
 from mst.testing.commandline import run_mst
-from mst.testing.modelserver import EXPIRED_KEY, Call, Reply, model_server, preference, verdict
+from mst.testing.modelscript import EXPIRED_KEY, Call, Reply, preference, verdict
+from mst.testing.modelserver import model_server
 from mst.testing.stored_run import collect_run, write_echo_eval
 
 KEY = "sk" + "-judge-0123456789abcdef"  # put together, so that no key stands in the tree

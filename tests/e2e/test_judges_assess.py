@@ -10,7 +10,8 @@ import pytest
 
 from mst.runs.locate import regrades_of
 from mst.testing.commandline import run_mst
-from mst.testing.modelserver import Call, Reply, model_server, preference, verdict
+from mst.testing.modelscript import Call, Reply, preference, verdict
+from mst.testing.modelserver import model_server
 from mst.testing.stored_run import collect_run, grade_here, write_echo_eval
 
 PART = re.compile(r"(response|first|second):\n<data-\w+>\n(.*?)\n</data-", re.DOTALL)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mst.testing.commandline import run_mst
-from mst.testing.modelserver import Call, Reply, ToolUse, model_server
+from mst.testing.modelscript import Call, Reply, ToolUse
+from mst.testing.modelserver import model_server
 from mst.testing.servers import need_program
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mst.testing.commandline import run_mst
-from mst.testing.modelserver import Call, Reply, ToolUse, model_server
+from mst.testing.modelscript import Call, Reply, ToolUse
+from mst.testing.modelserver import model_server
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "shop-assistant"
 ITS_ADDRESS = "http://127.0.0.1:8765/v1"

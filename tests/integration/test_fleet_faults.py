@@ -10,7 +10,8 @@ from mst.runs.locate import regrades_of
 from mst.shards.faults import LocalFaults
 from mst.testing.commandline import run_mst
 from mst.testing.fleet import fleet
-from mst.testing.modelserver import EXPIRED_KEY, model_server
+from mst.testing.modelscript import EXPIRED_KEY
+from mst.testing.modelserver import model_server
 from mst.testing.servers import valkey
 from mst.testing.stored_run import collect_run, write_echo_eval
 

@@ -14,7 +14,9 @@ from mst.model.case import EvalPlan, GraderSpec, Variant
 from mst.model.keys import TrialKey
 from mst.process.redact import Redactor
 from mst.testing.judge import make_subject
-from mst.testing.modelserver import AllRules, WindowRule, model_server, verdict
+from mst.testing.modellimits import AllRules, WindowRule
+from mst.testing.modelscript import verdict
+from mst.testing.modelserver import model_server
 
 
 def plan(**rate) -> EvalPlan:

@@ -11,7 +11,8 @@ from mst.model.case import Case, Variant
 from mst.testing.client import trial_records
 from mst.testing.commandline import run_mst
 from mst.testing.mcpserver import everything_server, mcp_server_at
-from mst.testing.modelserver import Reply, ToolUse, model_server, turns
+from mst.testing.modelscript import Reply, ToolUse, turns
+from mst.testing.modelserver import model_server
 from mst.testing.servers import need_program
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]

@@ -20,7 +20,8 @@ from mst.sandboxes import containers
 from mst.shards.contract import RunnerContext
 from mst.testing.commandline import start_mst, until
 from mst.testing.engine import IMAGE
-from mst.testing.modelserver import Reply, ToolUse, model_server, turns
+from mst.testing.modelscript import Reply, ToolUse, turns
+from mst.testing.modelserver import model_server
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 

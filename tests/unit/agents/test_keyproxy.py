@@ -10,7 +10,8 @@ import pytest
 
 from mst.agents.keyproxy import KeyProxy
 from mst.model.case import TrialLimits
-from mst.testing.modelserver import EXPIRED_KEY, in_turn, model_server, verdict
+from mst.testing.modelscript import EXPIRED_KEY, in_turn, verdict
+from mst.testing.modelserver import model_server
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]}).encode()
 

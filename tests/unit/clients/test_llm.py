@@ -11,7 +11,7 @@ from mst.errors import ConfigError
 from mst.model.case import Case, TrialLimits, Variant
 from mst.providers.limits import Limits
 from mst.testing.client import trial_records
-from mst.testing.modelserver import (
+from mst.testing.modelscript import (
     BROKEN,
     EXPIRED_KEY,
     NO_MONEY,
@@ -20,10 +20,10 @@ from mst.testing.modelserver import (
     ToolUse,
     failure,
     in_turn,
-    model_server,
     too_many,
     turns,
 )
+from mst.testing.modelserver import model_server
 
 DIALECTS = ("openai", "anthropic", "google")
 KEY = "the-models-key-0123456789"

@@ -11,7 +11,8 @@ from mst.grade.contract import Grader
 from mst.model.case import GraderSpec
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.testing.judge import make_subject
-from mst.testing.modelserver import EXPIRED_KEY, NO_MONEY, Call, Reply, in_turn, model_server, preference, verdict
+from mst.testing.modelscript import EXPIRED_KEY, NO_MONEY, Call, Reply, in_turn, preference, verdict
+from mst.testing.modelserver import model_server
 
 
 def judge(server, *, role: str = "judge", name: str = "q", **settings) -> Grader:

@@ -16,7 +16,7 @@ from mst.providers.endpoints import Endpoint
 from mst.providers.limits import Limits, Slot
 from mst.providers.spending import priced
 from mst.testing.judge import make_subject
-from mst.testing.modelserver import (
+from mst.testing.modelscript import (
     BROKEN,
     EXPIRED_KEY,
     NO_MONEY,
@@ -24,10 +24,10 @@ from mst.testing.modelserver import (
     Reply,
     failure,
     in_turn,
-    model_server,
     too_many,
     verdict,
 )
+from mst.testing.modelserver import model_server
 
 DIALECTS = ("openai", "anthropic", "google")
 

@@ -10,7 +10,8 @@ from mst.judges.panel import Panel
 from mst.model.base import Model
 from mst.model.case import GraderSpec
 from mst.testing.judge import closing, make_context, make_subject, write_files
-from mst.testing.modelserver import EXPIRED_KEY, model_server, verdict
+from mst.testing.modelscript import EXPIRED_KEY, verdict
+from mst.testing.modelserver import model_server
 
 JUDGE = """
 import json, os, sys

@@ -12,7 +12,8 @@ from mst.judges.rubric import RubricJudge
 from mst.judges.rubrics import RUBRICS
 from mst.model.case import Case, GraderSpec
 from mst.testing.judge import VARIANT, closing, make_subject
-from mst.testing.modelserver import Call, Reply, model_server, preference, verdict
+from mst.testing.modelscript import Call, Reply, preference, verdict
+from mst.testing.modelserver import model_server
 
 CRITERIA = Case(id="c", dataset="d", input="q", expected={"criteria": ["is short", "is true"]})
 
