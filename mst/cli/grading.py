@@ -20,7 +20,7 @@ from mst.cli.ending import finish
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.narrowing import narrowed, reusable
 from mst.cli.progress import Progress, say
-from mst.cli.results import claiming, pushed
+from mst.cli.results import check_results, claiming, pushed
 from mst.config.faults import in_words
 from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
@@ -76,6 +76,7 @@ def grade_run(folder: RunFolder, asked: Asked, *, fail_on: Sequence[str], as_jso
         )
         for note in inputs.notes:
             click.echo(f"mst: {note}", err=True)
+        check_results(asked.results, inputs.plan.name)
         secrets, lacking = _secrets(inputs, asked, local=kind.reads_environment)
         request = GradeRequest(
             source=source,

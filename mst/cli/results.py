@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mst.errors import AmbiguousRun, StoreError, UsageError
+from mst.errors import AmbiguousRun, CorruptFile, DigestMismatch, StoreError, UsageError
 from mst.runs.folder import RunFolder
 from mst.runs.locate import find_run, new_regrade
 
@@ -93,24 +93,36 @@ def claiming(uri: str | None) -> Callable[[RunFolder], RunFolder]:
     return claim_in(_open(uri))
 
 
-def check_results(uri: str | None, eval_name: str) -> None:
-    """Find a store that cannot be written before anything is paid.
+def check_results(uri: str | None, eval_name: str, *, writes: bool = True) -> None:
+    """Find a store that cannot be used before anything is spent.
+
+    Args:
+        uri: of the store; None when none is used.
+        eval_name: whose run would go there.
+        writes: try to write, too.
 
     Raises:
-        StoreError: it cannot.
+        StoreError: it cannot be read, or written.
+        CorruptFile: its `latest.json` of the eval cannot be read, so that nothing could become the latest.
     """
-    if uri is not None:
-        from mst.model.keys import segment
-        from mst.store.age import folder_now
+    if uri is None:
+        return
+    from mst.model.keys import segment
+    from mst.store.age import folder_now
+    from mst.store.commit import read_latest
 
-        folder_now(_open(uri), segment(eval_name))
+    store = _open(uri)
+    store.list_folder(segment(eval_name))
+    read_latest(store, eval_name)
+    if writes:
+        folder_now(store, segment(eval_name))
 
 
 def pushed(folder: RunFolder, uri: str | None, *, interrupted: bool = False) -> None:
     """Push what is there of a run, if a store was named. The folder stays.
 
     Raises:
-        StoreError: says how to push it later.
+        MstError: what is wrong with the store or the run; says how to push it later.
     """
     if uri is None:
         return
@@ -123,7 +135,7 @@ def pushed(folder: RunFolder, uri: str | None, *, interrupted: bool = False) -> 
     try:
         store = _open(uri)
         manifest = push_folder(store, folder)
-    except StoreError as error:
+    except (StoreError, DigestMismatch, CorruptFile, UsageError) as error:
         raise type(error)(f"{error}\nthe run is kept; {again}") from error
     click.echo(f"mst: pushed to {store.uri}, generation {manifest.generation}", err=True)
 

@@ -45,6 +45,7 @@ def run_eval(asked: Asked) -> int:
         left = planned(resolved) if again is None or resumed is None else trials_left(resumed, again, _inputs(resolved))
         if asked.detach:
             _refuse_detaching(asked, collecting, left.total())
+        check_results(asked.results, resolved.plan.name, writes=not asked.dry_run)
         found, at_once = estimated(asked, resolved, left), collecting.at_once(resolved.plan.concurrency)
         if asked.dry_run:
             click.echo(json.dumps(plan_document(resolved, found, at_once=at_once), indent=2))
@@ -52,7 +53,6 @@ def run_eval(asked: Asked) -> int:
         if left.total():
             probed(asked, resolved, collecting)
             say(estimate_line(found, at_once=at_once))
-        check_results(asked.results, resolved.plan.name)
         course = Course(
             folder=resumed or new_run(asked.output_dir, resolved.plan.name, datetime.now(UTC)),
             inputs=_inputs(resolved),

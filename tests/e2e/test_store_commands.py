@@ -100,13 +100,47 @@ def test_a_copy_that_is_not_what_the_store_holds_is_not_graded(mst, ran, uri, tm
     assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
 
 
-def test_a_store_that_cannot_be_written_is_found_before_anything_runs(mst, tmp_path):
+def test_a_store_that_cannot_be_written_is_found_before_anything_runs_or_is_asked(mst, tmp_path, monkeypatch):
+    monkeypatch.setattr("mst.cli.running.probed", lambda *_: pytest.fail("an agent was asked"))
     (tmp_path / "file").write_bytes(b"")
     config = write_echo_eval(tmp_path / "eval")
     said = mst("run", config, "--output-dir", tmp_path / "here", "--results", f"file:{tmp_path / 'file'}")
     assert said.code == 4
-    assert sum(line.startswith("mst: cannot write") for line in said.error_lines) == 1
+    assert [line.startswith("mst: cannot write") for line in said.error_lines] == [True]
     assert not (tmp_path / "here").exists()
+
+
+def test_a_wrong_store_is_found_before_anything_runs_or_is_asked(mst, tmp_path, monkeypatch):
+    monkeypatch.setattr("mst.cli.running.probed", lambda *_: pytest.fail("an agent was asked"))
+    config = write_echo_eval(tmp_path / "eval")
+    for more in ([], ["--dry-run"]):
+        said = mst("run", config, "--output-dir", tmp_path / "here", "--results", "s3:bucket/prefix", *more)
+        assert (said.code, len(said.error_lines), "s3://BUCKET/PREFIX" in said.err) == (2, 1, True)
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_dry_run_writes_nothing_into_the_store(mst, tmp_path, uri):
+    config = write_echo_eval(tmp_path / "eval")
+    said = mst("run", config, "--output-dir", tmp_path / "here", "--results", uri, "--dry-run")
+    assert (said.code, (tmp_path / "store").exists()) == (0, False), said.err
+
+
+def test_a_grading_that_goes_on_finds_a_wrong_store_before_anything_is_asked(mst, ran, tmp_path, uri):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    regrade = run_folder(tmp_path / "here", f"{ran}.g2")
+    (tmp_path / "file").write_bytes(b"")
+    said = mst("grade", regrade, "--resume", "--results", f"file:{tmp_path / 'file'}")
+    assert (said.code, [line.startswith("mst: cannot write") for line in said.error_lines]) == (4, [True])
+
+
+def test_a_push_that_fails_at_the_end_says_how_to_push_later(mst, ran, tmp_path, uri, store, monkeypatch):
+    store.put("echoes/latest.json", b"{")
+    here = tmp_path / "here"
+    said = mst("grade", ran, "--output-dir", here, "--results", uri)
+    assert (said.code, "latest.json" in said.err, list(here.glob("*/runs/*.g*"))) == (4, True, [])
+    monkeypatch.setattr("mst.cli.grading.check_results", lambda *_: None)
+    said = mst("grade", ran, "--output-dir", here, "--results", uri)
+    assert (said.code, f"mst store push {run_folder(here, f'{ran}.g2')}" in said.err) == (4, True)
 
 
 def test_a_store_is_named_or_asked_for(mst, tmp_path, monkeypatch, ran, uri):
