@@ -92,7 +92,17 @@ def _mistake(error: click.ClickException) -> str:
     if folder:
         return _folder_given(*folder.groups())
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None and isinstance(context.command, click.Group):
+        said = _with_near_command(said, context.command.list_commands(context))
     return f"{said}; see '{context.command_path} --help'" if context is not None else said
+
+
+def _with_near_command(said: str, known: list[str]) -> str:
+    """The nearest command to an unknown one; some releases of click name one for some groups, in their own way."""
+    from mst.config.source import nearest
+
+    unknown = re.match(r"No such command '([^']+)'", said)
+    return f"{unknown[0]}{nearest(unknown[1], known)}" if unknown else said
 
 
 def _folder_given(argument: str, folder: str) -> str:

@@ -30,9 +30,20 @@ secrets_file = click.option(
 results = click.option(
     "--results", metavar="URI", default=None, help="Result store of runs: file:PATH, s3://BUCKET/PREFIX, gs://..."
 )
+
+
+def _known_conditions(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The conditions as given; a wrong one is refused before anything is paid, not when the gate is asked."""
+    from mst.report.gates import parse_conditions
+
+    parse_conditions(values)
+    return values
+
+
 fail_on = click.option(
     "--fail-on",
     multiple=True,
+    callback=_known_conditions,
     metavar="CONDITION",
     help="Exit 1 on: any-failure, worse, regression, not-better, cannot-tell, never. May be given several times.",
 )

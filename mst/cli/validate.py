@@ -84,9 +84,7 @@ def _print(found: Validation, *, strict: bool) -> None:
 
 
 def print_differences(found: Validation) -> None:
-    """What the variants differ in: a table on a terminal, plain lines elsewhere."""
-    import sys
-
+    """What the variants differ in: each field, and below it its value for each variant."""
     from mst.cli.validation import concealed
 
     names = [variant.name for variant in found.resolved.plan.variants]
@@ -94,32 +92,23 @@ def print_differences(found: Validation) -> None:
     if not found.resolved.differences:
         click.echo("the variants do not differ: only chance can")
         return
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table("field", *(f"{name} (baseline)" if name == baseline else name for name in names))
-        for difference in found.resolved.differences:
-            values = concealed(difference)
-            table.add_row(difference.field, *(shown(values.get(name)) for name in names))
-        Console(markup=False, highlight=False).print(table)
-        return
     for difference in found.resolved.differences:
-        click.echo(difference.field)
+        click.echo(click.style(difference.field, bold=True))
         values = concealed(difference)
         for name in names:
             mark = " (baseline)" if name == baseline else ""
-            click.echo(f"  {name}{mark}: {shown(values.get(name))}")
+            click.echo(paragraph(f"{name}{mark}: {shown(values.get(name))}", indent="  ", hanging="      "))
 
 
 def shown(value: object) -> str:
     """A value of a difference in one line."""
     import json
 
+    from mst.report.text import one_line
+
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def print_checks(stand_in: str, checks: Sequence[object], *, strict: bool) -> None:
@@ -145,15 +134,18 @@ def print_checks(stand_in: str, checks: Sequence[object], *, strict: bool) -> No
             click.echo("           (--json lists them all)")
 
 
-def paragraph(text: str, *, indent: str = "") -> str:
-    """Prose broken between words on a terminal, which breaks it anywhere; as it is elsewhere."""
+def paragraph(text: str, *, indent: str = "", hanging: str | None = None) -> str:
+    """Text broken between words on a terminal, which breaks it anywhere; as it is elsewhere.
+
+    `hanging` is the indent of the lines after the first, where that is another.
+    """
     import shutil
     import sys
 
     if not sys.stdout.isatty():
         return indent + text
     width = max(30, min(100, shutil.get_terminal_size().columns - 1))
-    return click.wrap_text(text, width, initial_indent=indent, subsequent_indent=indent)
+    return click.wrap_text(text, width, initial_indent=indent, subsequent_indent=hanging or indent)
 
 
 def needed_note(*, candidates: int, cases: int | None) -> str:

@@ -25,7 +25,7 @@ def _text_or_mapping(value: Any) -> Any:
 
 
 def _answer(value: Any) -> Any:
-    return {"answer": value} if isinstance(value, str) else value
+    return {"answer": value} if isinstance(value, str | int | float) else value
 
 
 class CaseWritten(Written):
@@ -36,7 +36,7 @@ class CaseWritten(Written):
     input: Annotated[str | dict[str, Any], BeforeValidator(_text_or_mapping)] = ""
     """The prompt, or what the client makes of a mapping."""
     expected: Annotated[dict[str, Any], BeforeValidator(_answer)] = {}
-    """`answer`, `criteria` and whatever graders read; a text alone is the answer."""
+    """`answer`, `criteria` and whatever graders read; a text, a number or a truth alone is the answer."""
     tags: list[str] = []
     """For choosing cases. `regression` (works today) and `held-out` (not in the verdict) have a meaning."""
     metadata: dict[str, Any] = {}

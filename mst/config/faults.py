@@ -80,10 +80,7 @@ def _placed(found: Any, data: Any) -> _Fault:
     inside = data
     last = len(found["loc"]) - 1
     for number, part in enumerate(found["loc"]):
-        if isinstance(inside, dict) and part in inside:
-            inside = inside[part]
-            place.append(part)
-        elif isinstance(inside, list) and isinstance(part, int) and part < len(inside):
+        if _has(inside, part):
             inside = inside[part]
             place.append(part)
         elif number == last and found["type"] == "missing":
@@ -91,6 +88,12 @@ def _placed(found: Any, data: Any) -> _Fault:
         elif union is None:
             union = tuple(place)
     return _Fault(place=tuple(place), union=union, found=found)
+
+
+def _has(value: Any, part: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(part, int) and part < len(value)
+    return isinstance(value, dict) and part in value
 
 
 def _together(faults: list[_Fault]) -> Iterator[tuple[Keys, str]]:

@@ -113,4 +113,11 @@ def check_found(chosen: list[str], selection: Selection, known: Iterable[str]) -
         if absent:
             raise ConfigError(*(f"no case {case_id!r}{nearest(case_id, ids)}" for case_id in absent))
     if not chosen:
-        raise ConfigError("no case is left: the tags and the other choices leave none of the eval's cases")
+        raise ConfigError(f"no case is left: {_why_none(selection)}")
+
+
+def _why_none(selection: Selection) -> str:
+    if not selection.filter_tags:
+        return "the tags and the other choices leave none of the eval's cases"
+    of = "the eval's cases" if selection.cases is None else f"the cases {', '.join(selection.cases)}"
+    return f"none of {of} has the tag {' or '.join(map(repr, selection.filter_tags))}"

@@ -13,18 +13,18 @@ from mst.config import narrow, notyet, registry
 from mst.config.cases import CaseFile
 from mst.config.datasetentries import NamedDataset, read_datasets
 from mst.config.datasets import DatasetContext
+from mst.config.doubts import doubts
 from mst.config.evalconfig import SETUP_KEYS, EvalConfig
 from mst.config.files import IndexedFiles
 from mst.config.graders import read_graders
 from mst.config.layers import Layers, read_layers
 from mst.config.listing import Origin
-from mst.config.recorded import credential_paths
 from mst.config.setups import Base, CaseChecks, read_variants
-from mst.config.source import dotted, in_order, nearest
+from mst.config.source import in_order, nearest
 from mst.config.variants import Difference, differences, unexpected
 from mst.errors import ConfigError
 from mst.model.base import FileRef, digest
-from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec, StageTimeouts, Variant
+from mst.model.case import Case, DatasetRecord, EvalPlan, StageTimeouts, Variant
 from mst.model.run import Selection
 from mst.process.scratch import scratch_prefix
 
@@ -92,7 +92,7 @@ def load_eval(path: Path, *, selection: Selection | None = None) -> ResolvedEval
     warnings = [
         *layers.warnings,
         *notyet.unenforced(layers.written, layers.origins, origin),
-        *_credential_warnings(plan),
+        *doubts(plan),
     ]
     plan, more = narrow.narrow_variants(plan, selection)
     folder = tempfile.TemporaryDirectory(prefix=scratch_prefix("eval"))
@@ -253,29 +253,6 @@ def _all_cases(
             origin.faults.extend(error.faults)
         if (len(seen), len(origin.faults)) == before:
             origin.fault(dataset.keys, f"dataset {dataset.name!r} has no cases")
-
-
-def _credential_warnings(plan: EvalPlan) -> list[str]:
-    found = [
-        (f"variant {variant.name!r}: {part}", keys)
-        for variant in plan.variants
-        for part, value in (
-            ("client_options", variant.client_options),
-            ("servers", variant.servers),
-            ("env", variant.env),
-        )
-        for keys in credential_paths(value)
-    ]
-    specs: list[GraderSpec] = [*plan.assertions, *plan.pairwise_judges]
-    found += [
-        (f"{spec.name or spec.type}: options", keys)
-        for spec in specs
-        for keys in credential_paths(spec.options, names=spec.secrets)
-    ]
-    return [
-        f"{where}.{dotted(keys)} looks like a credential; write {{secret: NAME}} and pass its value with --secrets-file"
-        for where, keys in found
-    ]
 
 
 def _raise(faults: list[str]) -> None:

@@ -18,6 +18,22 @@ INTEGER = re.compile(r"[-+]?[0-9]{1,4000}")
 HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,3000}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF|nan|NaN|NAN)")
+PROBLEMS = {
+    "mapping values are not allowed": "a ': ' stands where none may: put a text that holds one in quotes, or look at "
+    "the indentation",
+    "did not find expected key": "a key is missing, a quote ends too early, or this is indented otherwise than what it "
+    "belongs with",
+    "did not find expected node content": "a value or a closing bracket is missing before this",
+    "did not find expected ',' or": "a comma or a closing bracket is missing before this",
+    "could not find expected ':'": "a key without its ': ' is here or on the line before",
+    "did not find expected <document start>": "this is indented otherwise than what stands before it",
+    "did not find expected '-' indicator": "this is indented otherwise than the list that it belongs to",
+    "unexpected end of stream": "a quote is not closed",
+    "found character that cannot start any token": "a text that begins with this character must be in quotes",
+    "found undefined alias": "a text that begins with * must be in quotes",
+    "found unknown escape character": "in double quotes a backslash is special: write two, or use single quotes",
+}
+"""What YAML's parser says, in part, and what that means to whoever wrote the text."""
 
 
 def read(text: str, name: str, *, max_depth: int) -> tuple[Any, dict[Keys, tuple[int, int]], list[str]]:
@@ -50,7 +66,8 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
     rest = "" if mark is None else "".join(text.splitlines()[mark.line : mark.line + 1])[mark.column :]
     if rest.startswith("\t"):
         return "a tab stands where only spaces may: indent with spaces"
-    return str(error.problem or error.context)
+    problem = str(error.problem or error.context)
+    return next((said for part, said in PROBLEMS.items() if part in problem), problem)
 
 
 @dataclass

@@ -75,6 +75,11 @@ class TrialRecord(Document):
         return _is_scorable(self.status, infrastructure_error=self.infrastructure_error)
 
     @property
+    def evidence(self) -> Evidence:
+        """How far its transcript can be trusted; `none` when there is none."""
+        return self.transcript_evidence or (self.transcript.evidence if self.transcript is not None else "none")
+
+    @property
     def attempts_before(self) -> int:
         """How many attempts of the same trial it replaced."""
         return (self.attempt or 1) - 1

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mst.model.comparison import Change, ChangeKind, MatchedCases
 from mst.model.run import GraderRecord, RunRecord
-from mst.report.differences import flat, settings
+from mst.report.differences import as_written, flat, settings
 from mst.report.figures import count
 from mst.report.text import names, one_line
 
 VALUE_LIMIT = 200
 SHOWN_IDENTITY = 8
 _CONCEALED = "hmac:"
-_APART = frozenset({"name", "description", "variants", "config", "contentHash", "configId", "assertions",
-                    "pairwiseJudges", "concurrency", "files", "pricing", "rateLimits"})  # fmt: skip
+_APART = frozenset({"name", "description", "variants", "config", "content_hash", "config_id", "assertions",
+                    "pairwise_judges", "concurrency", "files", "pricing", "rate_limits"})  # fmt: skip
 """Of a plan: compared elsewhere, or without a say in what comes out."""
+_OF_FIELDS = ("stage_timeouts", "budget")
+"""Of a plan: mappings whose keys are ours."""
 
 
 def changes(before: RunRecord, after: RunRecord, cases: MatchedCases) -> list[Change]:
@@ -149,11 +151,13 @@ def _without_hashes(text: str) -> str:
 
 
 def _plan(run: RunRecord) -> dict[str, str]:
-    return flat({name: value for name, value in run.plan.to_dict().items() if name not in _APART})
+    fields = as_written(run.plan.to_dict())
+    fields |= {name: as_written(fields[name]) for name in _OF_FIELDS if isinstance(fields.get(name), dict)}
+    return flat({name: value for name, value in fields.items() if name not in _APART})
 
 
 def _selection(run: RunRecord) -> dict[str, str]:
-    return flat(run.selection.to_dict()) if run.selection is not None else {}
+    return flat(as_written(run.selection.to_dict())) if run.selection is not None else {}
 
 
 def _machine(run: RunRecord) -> dict[str, str]:

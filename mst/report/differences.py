@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic.alias_generators import to_snake
 
 from mst.model.case import Variant
 from mst.model.run import RunRecord, VariantRecord
@@ -50,7 +53,7 @@ def _recorded(variant: VariantRecord) -> dict[str, str]:
     fields = variant.to_dict()
     for shown_elsewhere in ("name", "description", "servers"):
         fields.pop(shown_elsewhere, None)
-    return flat(fields)
+    return flat(as_written(fields))
 
 
 def _planned(variant: Variant | None) -> dict[str, str]:
@@ -60,9 +63,14 @@ def _planned(variant: Variant | None) -> dict[str, str]:
     found = {f"files.{file.path}": f"sha256 {file.sha256[:12]}, {file.size:,} bytes" for file in variant.files}
     if variant.env:
         found["env (names)"] = ", ".join(sorted(variant.env))
-    limits = variant.trial_limits.to_dict()
-    found.update(flat({"servers": variant.servers, "sandbox": variant.sandbox, "trialLimits": limits}))
+    limits = as_written(variant.trial_limits.to_dict())
+    found.update(flat({"servers": variant.servers, "sandbox": variant.sandbox, "trial_limits": limits}))
     return {one_line(setting): value for setting, value in found.items()}
+
+
+def as_written(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a record under the names that they have in an eval config. What is inside them is not touched."""
+    return {to_snake(name): value for name, value in fields.items()}
 
 
 def flat(value: Any, path: str = "") -> dict[str, str]:

@@ -50,9 +50,11 @@ def trial_metrics(trial: GradedTrial) -> Iterator[tuple[str, float | None]]:
 def _of_program(record: TrialRecord) -> Iterator[tuple[str, float | None]]:
     events = record.transcript.events if record.transcript is not None else []
     calls = [event for event in events if event.kind == "tool_call"]
-    yield "tool_count_mean", len(calls)
-    yield "mcp_call_count_mean", sum(event.source == "mcp" for event in calls)
-    yield "builtin_event_count_mean", sum(event.source == "builtin" for event in events)
+    # without evidence nothing was seen, which is not the same as nothing being there
+    seen = record.evidence != "none"
+    yield "tool_count_mean", len(calls) if seen else None
+    yield "mcp_call_count_mean", sum(event.source == "mcp" for event in calls) if seen else None
+    yield "builtin_event_count_mean", sum(event.source == "builtin" for event in events) if seen else None
     for search in (event for event in events if event.kind == "tool_search"):
         yield "tool_search_hit_rate", float(bool(search.results))
     yield "duration_s_mean", record.duration_ms / 1000

@@ -119,8 +119,7 @@ def _tokens(subject: Subject) -> float | None:
 
 def _tool_calls(subject: Subject) -> float | None:
     transcript = subject.record.transcript
-    evidence = subject.record.transcript_evidence or (transcript.evidence if transcript is not None else "none")
-    if transcript is None or evidence != "structured":
+    if transcript is None or subject.record.evidence != "structured":
         return None
     return sum(event.kind == "tool_call" for event in transcript.events)
 

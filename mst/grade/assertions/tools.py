@@ -145,9 +145,7 @@ def _missing(options: TriggeredOptions, fits: Sequence[Sequence[bool]], made: se
 
 
 def _no_evidence(subject: Subject) -> GraderScore | None:
-    record = subject.record
-    transcript = record.transcript
-    evidence = record.transcript_evidence or (transcript.evidence if transcript is not None else "none")
+    evidence = subject.record.evidence
     if evidence == "structured":
         return None
     return GraderScore(

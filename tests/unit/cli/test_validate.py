@@ -5,6 +5,7 @@ import json
 import sys
 import textwrap
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -191,17 +192,20 @@ def test_a_config_with_faults_raises_them_all(config):
     assert len(caught.value.faults) == 2
 
 
-def test_the_table_on_a_terminal_shows_names_as_they_are(config, monkeypatch):
+def test_differences_are_the_same_lines_on_a_terminal_as_elsewhere(config, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setenv("COLUMNS", "200")
-    cli.print_differences(validate(config(), [], None))
-    assert "[two]" in screen.getvalue()
-    assert "one (baseline)" in screen.getvalue()
+    said = []
+    for screen in (io.StringIO(), Terminal()):
+        monkeypatch.setattr(sys, "stdout", screen)
+        monkeypatch.setenv("COLUMNS", "120")
+        cli.print_differences(validate(config(), [], None))
+        said.append(click.unstyle(screen.getvalue()))
+    assert said[0] == said[1]
+    assert "[two]: " in said[0]
+    assert "  one (baseline): " in said[0]
 
 
 def test_what_looks_like_a_credential_is_not_shown(config):

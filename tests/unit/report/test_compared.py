@@ -54,9 +54,9 @@ def flat(text):
 
 def test_what_changed_is_said_setting_by_setting(fell):
     text = flat(rendered(fell, width=200))
-    assert "variant polite inputTemplate: please {{input}} -> no {{input}}" in text
+    assert "variant polite input_template: please {{input}} -> no {{input}}" in text
     assert "setting trials: 1 -> 2" in text
-    assert "setting passThreshold: 1.0 -> 0.5" in text
+    assert "setting pass_threshold: 1.0 -> 0.5" in text
     assert "grader same (config assertion):" in text
     assert "dataset cases: 8 cases (" in text
     assert "case c7 (input, expectations, checks or assertions)" in text
@@ -115,7 +115,7 @@ def test_hashes_of_credentials_are_a_change_only_under_one_key(four, before, aft
     first = with_option(four.run, before, key="1" * 32)
     second = with_option(four.run, after, key="1" * 32 if same_key else "2" * 32)
     found = changes(first, second, MatchedCases(matched=1))
-    assert [change.what for change in found] == (["clientOptions.header"] if told else [])
+    assert [change.what for change in found] == (["client_options.header"] if told else [])
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -133,7 +133,7 @@ def test_long_lists_of_changes_are_cut(fell):
 def test_what_changed_alike_in_several_variants_is_told_once(fell):
     (one, *_) = (change for change in fell.changes if change.kind == "variant")
     alike = fell.model_copy(update={"changes": [one, one.model_copy(update={"name": "plain"})]})
-    assert flat(rendered(alike, width=200)).count("variant polite, plain inputTemplate: ") == 1
+    assert flat(rendered(alike, width=200)).count("variant polite, plain input_template: ") == 1
 
 
 def test_the_document_has_changes_cases_variants_and_gate(fell):

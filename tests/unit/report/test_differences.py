@@ -5,7 +5,7 @@ from mst.report.differences import differences
 def test_only_settings_that_differ_are_listed(four):
     found = differences(four.run)
     rows = {row.setting: row.values for row in found.rows}
-    assert rows["clientOptions.argv"][0] == "autoflake --in-place mod.py"
+    assert rows["client_options.argv"][0] == "autoflake --in-place mod.py"
     assert rows["env (names)"] == ["", "", "LEVEL", ""]
     assert "client" not in rows
     assert found.same > 0
