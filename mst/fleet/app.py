@@ -6,22 +6,25 @@ twice at once. A message is a hint; the ledger says who works on a shard (`docs/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mst.errors import UsageError
 from mst.fleet.connect import SOCKET_SCHEME, check_url, tls_options
 from mst.fleet.extras import need
+from mst.fleet.gate import TASK_NAME, OnRefused, gated
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.worker_check import add_worker_check
 
 CeleryApp: TypeAlias = Any
 """A `celery.Celery`. The library is optional and untyped."""
 
-TASK_NAME = "mst.shard"
 VISIBILITY_TIMEOUT_S = 6 * 3600
-CANVAS_PARTS = ("callbacks", "errbacks", "chain", "chord", "group", "replaced_task_nesting", "stamps")
+CELERY_ENVIRONMENT = frozenset(
+    {"APP", "BROKER_URL", "RESULT_BACKEND", "LOADER", "CONFIG_MODULE", "SKIP_CHECKS", "REMAP_SIGTERM"}
+)
+"""Variables that Celery's command line heeds, beside all that begin with `CELERY_`: often another program's."""
 
 ShardTask: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Handles one message; called in a pool thread."""
@@ -39,17 +42,29 @@ class FleetSettings:
     """Longest wait for an answer of Redis."""
 
 
-def make_app(broker_url: str, settings: FleetSettings | None = None, *, task: ShardTask | None = None) -> CeleryApp:
+def make_app(
+    broker_url: str,
+    settings: FleetSettings | None = None,
+    *,
+    task: ShardTask | None = None,
+    refused: OnRefused = lambda: None,
+) -> CeleryApp:
     """The application for a coordinator (`task=None`: it only sends) or for a worker.
 
-    Nothing is sent until it is used. A worker that was started with other settings ends with exit code 2.
+    Nothing is sent until it is used. A worker that was started with other settings ends with exit code 2, and drops
+    whatever no coordinator sent.
+
+    Args:
+        broker_url: the one broker, whatever Celery's own variables in the environment name.
+        settings: see there.
+        task: handles the messages of a worker.
+        refused: told of each message that a worker drops.
 
     Raises:
         UsageError: a broker URL of another kind, a bad prefix, or Celery is not installed.
     """
     fleet = settings or FleetSettings()
-    celery = need("celery")
-    app = celery.Celery("mst", set_as_current=False)
+    app = _celery(broker_url, refused if task is not None else None)
     app.conf.update(celery_settings(broker_url, fleet))
     app.finalize()
     for name in [name for name in app.tasks if name.startswith("celery.")]:
@@ -151,24 +166,32 @@ def worker_argv(*, queues: list[str], slots: int, name: str, log_level: str = "I
     ]
 
 
-def _register(app: CeleryApp, task: ShardTask) -> None:
-    ignore = need("celery.exceptions").Ignore
-    logger = need("celery.utils.log").get_task_logger("mst.fleet")
+def without_celery_environment(environ: MutableMapping[str, str]) -> None:
+    """For a process that becomes Celery's own program: drop what was meant for another one on this machine."""
+    for name in [name for name in environ if name in CELERY_ENVIRONMENT or name.startswith("CELERY_")]:
+        del environ[name]
 
-    def shard(self: Any, message: Mapping[str, Any]) -> None:
-        parts = forbidden_parts(self.request)
-        if parts:
-            # Ignore, not an error: Celery would run the message's own error callbacks.
-            logger.warning("refused a message with %s", ", ".join(parts))
-            raise ignore
+
+def _celery(broker_url: str, refused: OnRefused | None) -> CeleryApp:
+    """A Celery whose broker is this one, and that keeps no results: for its own class the environment comes first."""
+    celery, amqp = need("celery"), need("celery.app.amqp").AMQP
+
+    class OneBroker(celery.Celery):  # type: ignore[misc, name-defined]  # the library is untyped
+        backend_cls = "disabled"
+
+        def _connection(self, url: str, *given: Any, **options: Any) -> Any:
+            return super()._connection(broker_url, *given, **options)
+
+    return OneBroker(
+        "mst",
+        amqp=amqp if refused is None else gated(amqp, refused),
+        loader="celery.loaders.app:AppLoader",
+        set_as_current=False,
+    )
+
+
+def _register(app: CeleryApp, task: ShardTask) -> None:
+    def shard(message: Mapping[str, Any]) -> None:
         task(message)
 
-    app.task(shard, name=TASK_NAME, bind=True, shared=False, max_retries=0, acks_late=False, ignore_result=True)
-
-
-def forbidden_parts(request: Any) -> list[str]:
-    """Names of what a message carries beside its one argument: nothing may run on its behalf but the one task."""
-    found = [part for part in CANVAS_PARTS if getattr(request, part, None)]
-    if getattr(request, "eta", None) or getattr(request, "expires", None):
-        found.append("a time to start or expire")
-    return found
+    app.task(shard, name=TASK_NAME, shared=False, max_retries=0, acks_late=False, ignore_result=True)

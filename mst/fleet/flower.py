@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 
 from mst.errors import UsageError
-from mst.fleet.app import FleetSettings, make_app
+from mst.fleet.app import FleetSettings, make_app, without_celery_environment
 from mst.fleet.extras import need
 
 BASIC_AUTH_ENV = "MST_FLOWER_BASIC_AUTH"
@@ -81,7 +81,7 @@ def run_flower(
 ) -> None:
     """Run Flower in this process until it is told to stop.
 
-    Inherited `FLOWER_*` variables are dropped: they could switch off what is set here.
+    Inherited `FLOWER_*` and Celery's variables are dropped: they could switch off what is set here.
 
     Raises:
         UsageError: no password off loopback, or Flower is not installed.
@@ -91,6 +91,7 @@ def run_flower(
     argv = flower_argv(settings)
     for name in [name for name in variables if name.startswith("FLOWER_")]:
         del variables[name]
+    without_celery_environment(variables)
     variables.update(flower_environ(settings))
     app = make_app(broker_url, fleet)
     # Flower's inspections each hold one connection while they wait for a second: a limited pool locks up.

@@ -19,7 +19,7 @@ import structlog
 from mst import __version__
 from mst.config.settings import Settings
 from mst.errors import BrokerError, UsageError
-from mst.fleet.app import CeleryApp, make_app, worker_argv
+from mst.fleet.app import CeleryApp, make_app, without_celery_environment, worker_argv
 from mst.fleet.broker_check import START_S, check_broker
 from mst.fleet.confine import ShardBounds
 from mst.fleet.connect import connect
@@ -118,6 +118,8 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     os.umask(0o077)
     log_for_machines(options.log_level)
     tracing.configure("mst-worker")
+    # before the library is there: it looks at some of them once
+    without_celery_environment(os.environ)
     need("celery")
     name = options.name or f"{socket.gethostname()}-{os.getpid()}"
     # what runs here is found by this mark, whatever session it moved to
@@ -205,7 +207,8 @@ def _host(
         with keeper.holding():
             handle(host, raw)
 
-    return make_app(broker_url, task=task), host, Presence(client), keeper
+    app = make_app(broker_url, task=task, refused=host.counts.message_refused)
+    return app, host, Presence(client), keeper
 
 
 def _counts(options: WorkerOptions) -> Uncounted:
@@ -232,11 +235,18 @@ def _keeper(options: WorkerOptions, host: Host) -> Keeper:
 
 def _serve(app: CeleryApp, options: WorkerOptions, name: str) -> int:
     argv = worker_argv(queues=options.queues(), slots=options.slots, name=name, log_level=options.log_level)
+    workers: list[Any] = []
+
+    def remember(sender: Any, **_given: object) -> None:
+        workers.append(sender)
+
+    # Celery says how its worker ended to its own command line only: a broken one would look like one that was drained
+    need("celery.signals").worker_init.connect(remember, weak=False)
     try:
         app.worker_main(argv)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 1
-    return 0
+    return (workers[0].exitcode or 0) if workers else 1
 
 
 class _Here:

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from mst.errors import UsageError
-from mst.fleet.app import FleetSettings, fixed_settings, forbidden_parts, make_app, worker_argv
+from mst.fleet.app import FleetSettings, fixed_settings, make_app, without_celery_environment, worker_argv
 from mst.fleet.worker_check import differences
 
 URL = "redis+socket://:hush@/run/s"
@@ -41,14 +41,34 @@ def test_a_bad_prefix_is_refused():
         make_app(URL, FleetSettings(prefix="no colon"))
 
 
-@pytest.mark.parametrize("part", ["callbacks", "errbacks", "chain", "chord", "group", "eta", "expires"])
-def test_messages_with_more_than_an_argument_are_found(part):
-    assert forbidden_parts(SimpleNamespace(**{part: ["x"]}))
+@pytest.mark.parametrize("task", [None, print])
+@pytest.mark.parametrize("name", ["CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL"])
+def test_variables_of_another_celery_program_change_no_broker(monkeypatch, name, task):
+    monkeypatch.setenv(name, "redis://elsewhere:1/9")
+    app = make_app(URL, task=task)
+    for connection in (app.connection_for_read(), app.connection_for_write(), app.connection()):
+        assert connection.hostname == "socket://:hush@/run/s"
 
 
-def test_a_plain_message_has_nothing_forbidden():
-    request = SimpleNamespace(callbacks=None, errbacks=[], chain=None, chord=None, group=None, eta=None, expires=None)
-    assert forbidden_parts(request) == []
+def test_variables_of_another_celery_program_change_neither_backend_nor_loader(monkeypatch):
+    monkeypatch.setenv("CELERY_RESULT_BACKEND", "no.such:Backend")
+    monkeypatch.setenv("CELERY_LOADER", "no.such:Loader")
+    app = make_app(URL, task=print)
+    assert type(app.backend).__name__ == "DisabledBackend"
+    assert type(app.loader).__name__ == "AppLoader"
+
+
+def test_they_are_dropped_where_celery_s_own_program_runs():
+    environ = {
+        "APP": "x",
+        "BROKER_URL": "x",
+        "CELERY_LOADER": "x",
+        "REMAP_SIGTERM": "SIGQUIT",
+        "PATH": "/bin",
+        "MY_APP": "y",
+    }
+    without_celery_environment(environ)
+    assert environ == {"PATH": "/bin", "MY_APP": "y"}
 
 
 def worker(**changes):
