@@ -12,7 +12,7 @@ from mst.cli.options import as_json, output_dir, results
 
 if TYPE_CHECKING:
     from mst.model.case import Variant
-    from mst.model.printed import IdentitiesDocument
+    from mst.model.printed.identities import IdentitiesDocument
     from mst.model.trial import TrialRecord
     from mst.runs.folder import RunFolder
     from mst.runs.identity import Compared
@@ -110,7 +110,7 @@ def _print(found: Compared, a: str, b: str) -> None:
 
 
 def _document(found: Compared, a: str, b: str) -> IdentitiesDocument:
-    from mst.model.printed import IdentitiesDocument, IdentityDifference
+    from mst.model.printed.identities import IdentitiesDocument, IdentityDifference
 
     differences = [
         IdentityDifference(

@@ -28,7 +28,7 @@ def gc(*, dry_run: bool, as_json: bool) -> None:
     from mst.fleet.connect import connect
     from mst.fleet.gc import Leftovers
     from mst.fleet.logs import log_for_people
-    from mst.model.printed import BrokerClearedDocument
+    from mst.model.printed.fleet import BrokerClearedDocument
 
     log_for_people()
     url = Settings.from_environment().broker_url

@@ -46,7 +46,7 @@ def limits(
     from mst.fleet.connect import connect
     from mst.fleet.limiter import LimitBook
     from mst.fleet.spend import FleetSpend
-    from mst.model.printed import FleetLimitsDocument
+    from mst.model.printed.fleet import FleetLimitsDocument
     from mst.providers.rates import Rate
 
     broker_url = Settings.from_environment().broker_url

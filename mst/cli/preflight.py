@@ -25,7 +25,7 @@ from mst.grade.live import Live
 from mst.grade.names import graders_for, pairwise_for
 from mst.model.case import Case, Variant
 from mst.model.keys import short_id
-from mst.model.printed import EstimateRecord, PlanDocument
+from mst.model.printed.validation import EstimateRecord, PlanDocument
 from mst.process.redact import Redactor
 from mst.process.scratch import scratch_prefix
 from mst.report.figures import count, seconds

@@ -170,7 +170,7 @@ class Progress:
 
     def _document(self) -> str:
         """The same as a line of JSON, for programs."""
-        from mst.model.printed import ProgressLine
+        from mst.model.printed.progress import ProgressLine
 
         elapsed_s = time.monotonic() - self._started
         rate = self._done / elapsed_s if elapsed_s > 0 else 0.0
@@ -231,7 +231,7 @@ class Progress:
 def say(text: str, *, as_json: bool = False) -> None:
     """A line for people on stderr, or one of JSON for programs."""
     if as_json:
-        from mst.model.printed import NoteLine
+        from mst.model.printed.progress import NoteLine
 
         text = json.dumps(NoteLine(event="note", text=text).to_print())
     click.echo(text if as_json else f"mst: {text}", err=True)

@@ -27,7 +27,7 @@ def command(output_dir: Path, as_json: bool) -> None:
     mst ps --json
     """
     from mst.config.settings import Settings
-    from mst.model.printed import InFlightDocument
+    from mst.model.printed.fleet import InFlightDocument
     from mst.runs.locate import all_runs
 
     broker_url = Settings.from_environment().broker_url

@@ -52,7 +52,7 @@ def command(
 def _show_sets(folders: Sequence[RunFolder], *, as_json: bool) -> None:
     import json
 
-    from mst.model.printed import GradeSetsDocument
+    from mst.model.printed.gradesets import GradeSetsDocument
     from mst.report.gradesets import grade_sets, lines
 
     document = grade_sets(folders)

@@ -13,7 +13,7 @@ from mst.cli.options import as_json, output_dir, results
 
 if TYPE_CHECKING:
     from mst.model.manifest import RunManifest
-    from mst.model.printed import StoredRunRow
+    from mst.model.printed.store import StoredRunRow
     from mst.store.contract import Store
 
 
@@ -40,7 +40,7 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
     wrong += wrong_latest
     rows = [_row(run, latest=latest.get(run.eval_name) == run.run_id) for run in found]
     if as_json:
-        from mst.model.printed import StoredRunsDocument
+        from mst.model.printed.store import StoredRunsDocument
 
         said = [str(error) for error in wrong]
         click.echo(json.dumps(StoredRunsDocument(store=store.uri, runs=rows, wrong=said).to_print(), indent=2))
@@ -56,7 +56,7 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
 
 
 def _row(run: RunManifest, *, latest: bool) -> StoredRunRow:
-    from mst.model.printed import StoredRunRow
+    from mst.model.printed.store import StoredRunRow
 
     return StoredRunRow(
         eval=run.eval_name,
@@ -124,7 +124,7 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
         found = find_run(store, run)
         wrong = list(verify_run(store, RunKeys(found.eval_name, found.run_id)))
     if as_json:
-        from mst.model.printed import VerifiedDocument, WrongObject
+        from mst.model.printed.store import VerifiedDocument, WrongObject
 
         named = [WrongObject(key=one.key, what=one.what) for one in wrong]
         click.echo(json.dumps(VerifiedDocument(store=store.uri, wrong=named).to_print(), indent=2))
@@ -150,7 +150,7 @@ def gc(
     Safe beside pushes and running dispatches. What any run lists is never removed.
     """
     from mst.model.keys import segment
-    from mst.model.printed import RemovedObject, StoreClearedDocument
+    from mst.model.printed.store import RemovedObject, StoreClearedDocument
     from mst.store.gc import find_leftovers, remove
 
     store, age = _open(results), timedelta(days=age_days)

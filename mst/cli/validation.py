@@ -22,7 +22,7 @@ from mst.config.secrets import names_needed, secrets_for, short_values
 from mst.config.variants import Difference
 from mst.errors import SecretMissing
 from mst.grade.names import graders_for
-from mst.model.printed import CheckedCase, DifferenceRecord, ValidationDocument
+from mst.model.printed.validation import CheckedCase, DifferenceRecord, ValidationDocument
 from mst.model.shard import Work
 from mst.runs.casecheck import RUN_ID, CaseCheck, StandIn, check_cases
 from mst.runs.folder import RunFolder

@@ -18,7 +18,7 @@ from mst.model.comparison import (
     TrialFlips,
 )
 from mst.model.keys import short_id
-from mst.model.printed import ComparisonDocument
+from mst.model.printed.outcome import ComparisonDocument
 from mst.model.summary import VerdictRecord
 from mst.report.changes import change_words, changes
 from mst.report.console import INDENT, say, say_verdict

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mst.model.keys import TrialKey
-from mst.model.printed import CauseRecord, DiagnosisDocument, ExampleRecord, NextStep
+from mst.model.printed.diagnosis import CauseRecord, DiagnosisDocument, ExampleRecord, NextStep
 from mst.model.results import CaseResult, TrialResult
 from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord

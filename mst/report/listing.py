@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mst.model.printed import ListedRunRecord, ListedVariant, RunsDocument
+from mst.model.printed.runs import ListedRunRecord, ListedVariant, RunsDocument
 from mst.model.summary import VariantSummary
 from mst.report.figures import percent
 from mst.report.text import one_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mst.model.printed import GateRecord, OutcomeDocument
+from mst.model.printed.outcome import GateRecord, OutcomeDocument
 from mst.model.run import RunRecord
 from mst.model.summary import SummaryRecord
 from mst.report.gates import GateOutcome, exit_code, outcome_codes

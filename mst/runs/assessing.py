@@ -14,7 +14,7 @@ from mst.grade.names import graders_for, pairwise_for
 from mst.judges.contract import Subject
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import RunId, TrialKey
-from mst.model.printed import Printed
+from mst.model.printed.base import Printed
 from mst.runs.calibrate import Calibration
 from mst.runs.folder import RunFolder
 

@@ -1,0 +1,1 @@
+"""What commands print with `--json`, one module for what belongs together."""

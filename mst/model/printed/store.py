@@ -1,0 +1,58 @@
+"""What is in a result store, as `mst store` prints it."""
+
+from __future__ import annotations
+
+from mst.model.keys import RunId
+from mst.model.printed.base import Printed
+
+
+class StoredRunRow(Printed):
+    """A run in a store, by its manifest."""
+
+    eval: str
+    run_id: RunId
+    generation: int
+    complete: bool
+    latest: bool
+    files: int
+    bytes: int
+    pushed_at: str
+
+
+class StoredRunsDocument(Printed):
+    """`mst store ls`."""
+
+    store: str
+    runs: list[StoredRunRow]
+    wrong: list[str]
+    """Why some cannot be read."""
+
+
+class WrongObject(Printed):
+    """An object that is not what a manifest says."""
+
+    key: str
+    what: str
+
+
+class VerifiedDocument(Printed):
+    """`mst store verify`."""
+
+    store: str
+    wrong: list[WrongObject]
+
+
+class RemovedObject(Printed):
+    """An object that no manifest lists."""
+
+    key: str
+    bytes: int
+    why: str
+
+
+class StoreClearedDocument(Printed):
+    """`mst store gc`."""
+
+    store: str
+    dry_run: bool
+    removed: list[RemovedObject]
