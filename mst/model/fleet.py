@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints
 
 from mst.model.base import Document, Model
 from mst.model.keys import RunId
+from mst.model.sealed import Sealed, Sha256
 from mst.model.shard import Work
 
 ENVELOPE_FORMAT = "mst.envelope/v1"
@@ -25,7 +26,6 @@ DEFAULT_IDLE_ATTEMPTS = 3
 
 DispatchId = Annotated[str, StringConstraints(pattern=r"^d[1-9]\d*$")]
 KeyId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 AttemptId = Annotated[str, StringConstraints(pattern=r"^[1-9]\d*-[0-9a-f]{16}$")]
 Base64 = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
 
@@ -260,7 +260,7 @@ class ShardPlan(Model):
     bundle_bytes: int = Field(ge=0)
 
 
-class DispatchRecord(Document):
+class DispatchRecord(Sealed):
     """`dispatch.json`: created once, before any upload or message.
 
     A coordinator that knows only the store's URI rebuilds everything from it.
@@ -327,7 +327,7 @@ class ClosedShard(Model):
     reason: str | None = None
 
 
-class Closed(Document):
+class Closed(Sealed):
     """`closed.json`: no worker starts after it, and the next dispatch may be planned."""
 
     FORMAT: ClassVar[str] = DISPATCH_FORMAT

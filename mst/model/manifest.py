@@ -6,17 +6,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
 
-from mst.errors import CorruptFile
-from mst.model.base import Document, Model, RelativePath, digest_bytes
+from mst.model.base import Document, Model, RelativePath
 from mst.model.keys import RunId
+from mst.model.sealed import Sealed, Sha256
 
 MANIFEST_FORMAT = "mst.manifest/v1"
 PACK_FORMAT = "mst.pack/v1"
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 DispatchName = Annotated[str, StringConstraints(pattern=r"^d[1-9]\d*$")]
 Size = Annotated[int, Field(ge=0)]
-UNSEALED = "0" * 64
 
 
 class ManifestFile(Model):
@@ -96,7 +94,7 @@ class SourceRun(Model):
     packs: list[Pack] = []
 
 
-class _Manifest(Document):
+class _Manifest(Sealed):
     """What manifests of both kinds say."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -104,9 +102,6 @@ class _Manifest(Document):
     FORMAT: ClassVar[str] = MANIFEST_FORMAT
     format: Literal["mst.manifest/v1"] = "mst.manifest/v1"
 
-    checksum: Sha256 = UNSEALED
-    """SHA-256 of the document's bytes with 64 zeros in this place: nothing else tells whether they are as they were.
-    Only in the bytes: zeros in a value that was read."""
     eval_name: str
     run_id: RunId
     created_at: AwareDatetime
@@ -129,29 +124,6 @@ class _Manifest(Document):
         if len(seen) != len(self.files):
             raise ValueError("a path is listed twice")
         return self
-
-    def to_json(self) -> bytes:
-        """See `Model.to_json`; with the checksum in it."""
-        data = super().to_json()
-        return data.replace(_field(UNSEALED), _field(digest_bytes(data)), 1)
-
-    @classmethod
-    def from_json(cls, data: bytes | str, place: str) -> Self:
-        """See `Document.from_json`.
-
-        Raises:
-            CorruptFile: also when the checksum says that some byte is not what was written.
-        """
-        found = super().from_json(data, place)
-        raw = data.encode() if isinstance(data, str) else data
-        # The first is the field's own: it is written before all that holds names of others' choosing.
-        if digest_bytes(raw.replace(_field(found.checksum), _field(UNSEALED), 1)) != found.checksum:
-            raise CorruptFile(f"{place}: its checksum is not that of its bytes")
-        return found.model_copy(update={"checksum": UNSEALED})
-
-
-def _field(checksum: str) -> bytes:
-    return b'"checksum":"%s"' % checksum.encode()
 
 
 class RunManifest(_Manifest):
@@ -187,7 +159,7 @@ class ShardManifest(_Manifest):
     """Attempt IDs whose units are listed."""
 
 
-class RegradeClaim(Document):
+class RegradeClaim(Sealed):
     """`claim.json`: takes the number of a regrade before any work is done on it."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)

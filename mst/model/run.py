@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 from mst.model.base import Document, Model
 from mst.model.case import DatasetRecord, EvalPlan
 from mst.model.keys import RunId
+from mst.model.sealed import Sealed
 from mst.model.trial import RUN_FORMAT
 
 Phase = Literal["complete", "partial", "skipped", "failed"]
@@ -185,3 +186,10 @@ class LatestRecord(Document):
     created_at: str
     path: str
     collected_at: str | None = None
+
+
+class StoredLatest(Sealed, LatestRecord):
+    """`latest.json` of a result store."""
+
+    format: Literal["mst.run/v1"] = "mst.run/v1"
+    kind: Literal["latest"] = "latest"

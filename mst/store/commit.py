@@ -8,7 +8,7 @@ from typing import Literal
 from mst.errors import CorruptFile, ObjectMissing, PreconditionFailed, StoreUnavailable
 from mst.model.keys import regrade_number, source_stem
 from mst.model.manifest import RegradeClaim, ShardManifest
-from mst.model.run import LatestRecord
+from mst.model.run import LatestRecord, StoredLatest
 from mst.store.contract import Store
 from mst.store.layout import RunKeys, ShardKeys, latest_key, runs_folder
 
@@ -110,7 +110,7 @@ def publish_latest(store: Store, eval_name: str, record: LatestRecord) -> bool:
         CorruptFile: the present `latest.json` cannot be read.
     """
     key = latest_key(eval_name)
-    data, order = record.to_json(), latest_order(record)
+    data, order = StoredLatest(**record.to_dict()).to_json(), latest_order(record)
     for _ in range(LATEST_TRIES):
         found = store.head(key)
         try:
@@ -144,6 +144,6 @@ def read_latest(store: Store, eval_name: str) -> LatestRecord | None:
 
 def _latest_record(data: bytes, place: str) -> LatestRecord:
     try:
-        return LatestRecord.from_json(data, place)
+        return LatestRecord(**StoredLatest.from_json(data, place).to_dict())
     except CorruptFile as error:
         raise CorruptFile(f"{error}; {MEND_LATEST}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -10,15 +11,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
-from mst.model.manifest import ManifestFile, Pack, PackEntry
+from mst.model.base import Document
+from mst.model.fleet import Closed, DispatchRecord
+from mst.model.manifest import ManifestFile, Pack, PackEntry, RegradeClaim
 from mst.store.commit import read_latest, read_shard
 from mst.store.contract import Store
-from mst.store.find import generations, list_runs, read_generation, read_run
+from mst.store.find import StoredRun, generations, list_runs, read_generation, read_run
 from mst.store.layout import RunKeys, latest_key, shard_number
 from mst.store.listing import Listing, read_pack_index
 from mst.store.transfer import each
 
 VERIFIERS = 4
+_NAMED = re.compile(r"/(?:blobs|packs|indexes|bundles)/([0-9a-f]{64})$")
 
 
 @dataclass(frozen=True)
@@ -34,23 +38,37 @@ class Wrong:
     what: str
 
 
-def verify_run(store: Store, keys: RunKeys, *, workers: int = VERIFIERS) -> Iterator[Wrong]:
-    """Check every manifest of a run and of its dispatches' shards, and every byte that they list.
+def verify_run(
+    store: Store, keys: RunKeys, *, workers: int = VERIFIERS, seen: set[str] | None = None
+) -> Iterator[Wrong]:
+    """Check every record of a run and of its dispatches, and every byte that their manifests list.
 
-    Reads the run and what it refers to, each object once. Memory: one pack per worker, none of it kept.
+    Also what is named by its digest and listed by nobody: bundles, and what a push left. Each object is read once.
+    Memory: one pack per worker, none of it kept.
+
+    Args:
+        store: where the run is.
+        keys: of the run.
+        workers: objects read at once.
+        seen: keys of objects that were read before, which are passed over; what is read now is added.
 
     Raises:
         StoreUnavailable, StoreDenied: the store does not let itself be read.
     """
+    seen = set() if seen is None else seen
     yield from _manifests(store, keys)
+    yield from _records(store, keys)
+    listings: list[Listing | Wrong] = []
     try:
         found = read_run(store, keys)
     except (CorruptFile, FormatError):
-        return
-    listings: list[Listing | Wrong] = [] if found is None else [Listing.of(found.manifest)]
-    if found is not None and found.manifest.source is not None:
-        listings.append(Listing.of_source(keys.eval_name, found.manifest.source))
-    yield from _listed(store, [*listings, *_shards(store, keys)], workers)
+        found = None
+    if found is not None:
+        listings.append(Listing.of(found.manifest))
+        if found.manifest.source is not None:
+            listings.append(Listing.of_source(keys.eval_name, found.manifest.source))
+    yield from _listed(store, [*listings, *_shards(store, keys)], seen, workers)
+    yield from _unlisted(store, keys, seen, workers)
 
 
 def verify_latest(store: Store, eval_name: str) -> Iterator[Wrong]:
@@ -64,13 +82,23 @@ def verify_latest(store: Store, eval_name: str) -> Iterator[Wrong]:
         yield Wrong(RunKeys(eval_name, record.run_id).folder, "latest.json names this run, which has no manifest")
 
 
-def verify_store(store: Store, eval_name: str | None = None) -> Iterator[Wrong]:
-    """Check every run of a store, or of one eval of it; objects that several runs list are read for each."""
+def verify_store(
+    store: Store, eval_name: str | None = None, *, begun: Callable[[StoredRun], None] = lambda _run: None
+) -> Iterator[Wrong]:
+    """Check every run of a store, or of one eval of it. What several runs list is read once.
+
+    Args:
+        store: where they are.
+        eval_name: only this eval.
+        begun: told of each run before it is read.
+    """
     names: dict[str, None] = {}
     nameless: list[CorruptFile] = []
+    seen: set[str] = set()
     for run in list_runs(store, eval_name, nameless=nameless.append):
         names[run.eval_name] = None
-        yield from verify_run(store, RunKeys(run.eval_name, run.run_id))
+        begun(run)
+        yield from verify_run(store, RunKeys(run.eval_name, run.run_id), seen=seen)
     for name in names:
         yield from verify_latest(store, name)
     for error in nameless:
@@ -78,17 +106,45 @@ def verify_store(store: Store, eval_name: str | None = None) -> Iterator[Wrong]:
 
 
 def _manifests(store: Store, keys: RunKeys) -> Iterator[Wrong]:
-    after: str | None = None
+    after: tuple[int, str | None] | None = None
     for generation in generations(store, keys):
+        # Generations are counted without gaps, and none is ever removed.
+        if after is not None and generation != after[0] - 1:
+            yield Wrong(keys.manifest(after[0] - 1), f"is gone: generation {after[0]} followed it")
+            after = None
         try:
             found = read_generation(store, keys, generation)
         except (CorruptFile, FormatError, ObjectMissing) as error:
             yield Wrong(keys.manifest(generation), str(error))
-            after = None
+            after = generation, None
             continue
-        if after is not None and found.sha256 != after:
-            yield Wrong(keys.manifest(generation), f"has SHA-256 {found.sha256}, its successor names {after}")
-        after = found.manifest.predecessor
+        if after is not None and after[1] is not None and found.sha256 != after[1]:
+            yield Wrong(keys.manifest(generation), f"has SHA-256 {found.sha256}, its successor names {after[1]}")
+        after = generation, found.manifest.predecessor
+    if after is not None and after[0] != 1:
+        yield Wrong(keys.manifest(after[0] - 1), f"is gone: generation {after[0]} followed it")
+
+
+def _records(store: Store, keys: RunKeys) -> Iterator[Wrong]:
+    """Check what is small and written once beside manifests."""
+    yield from _record(store, keys.claim, RegradeClaim, run_id=keys.run_id)
+    for dispatch in store.list_folder(keys.dispatches).folders:
+        folder = keys.dispatch(dispatch)
+        yield from _record(store, folder.record, DispatchRecord, run_id=keys.run_id, dispatch=dispatch)
+        yield from _record(store, folder.closed, Closed, run_id=keys.run_id, dispatch=dispatch)
+
+
+def _record(store: Store, key: str, kind: type[Document], **names: str) -> Iterator[Wrong]:
+    try:
+        found = kind.from_json(store.get(key), f"{store.uri}: {key}")
+    except ObjectMissing:
+        return
+    except (CorruptFile, FormatError) as error:
+        yield Wrong(key, str(error))
+        return
+    said = {name: str(getattr(found, name)) for name in names}
+    if said != names:
+        yield Wrong(key, f"is that of {' '.join(said.values())}")
 
 
 def _shards(store: Store, keys: RunKeys) -> Iterator[Listing | Wrong]:
@@ -108,9 +164,7 @@ def _shards(store: Store, keys: RunKeys) -> Iterator[Listing | Wrong]:
                 yield Listing(keys, manifest.files, manifest.packs)
 
 
-def _listed(store: Store, listings: Iterable[Listing | Wrong], workers: int) -> Iterator[Wrong]:
-    seen: set[str] = set()
-
+def _listed(store: Store, listings: Iterable[Listing | Wrong], seen: set[str], workers: int) -> Iterator[Wrong]:
     def jobs() -> Iterator[Callable[[], list[Wrong]]]:
         for listing in listings:
             if isinstance(listing, Wrong):
@@ -119,7 +173,7 @@ def _listed(store: Store, listings: Iterable[Listing | Wrong], workers: int) -> 
             for pack in listing.packs:
                 # The same pack may be listed with another index.
                 if (key := listing.index_key(pack)) not in seen:
-                    seen.add(key)
+                    seen.update((key, listing.pack_key(pack)))
                     yield partial(_pack, store, listing, pack)
             for file in listing.files:
                 if (key := listing.file_key(file)) not in seen:
@@ -128,6 +182,29 @@ def _listed(store: Store, listings: Iterable[Listing | Wrong], workers: int) -> 
 
     for wrong in each(lambda job: job(), jobs(), workers=workers):
         yield from wrong
+
+
+def _unlisted(store: Store, keys: RunKeys, seen: set[str], workers: int) -> Iterator[Wrong]:
+    """Bundles, and leftovers that a push may rely on: nothing but their names says what their bytes were."""
+
+    def jobs() -> Iterator[Callable[[], list[Wrong]]]:
+        for folder in (keys.folder, keys.dispatches):
+            for info in store.list(folder):
+                if (named := _NAMED.search(info.key)) is not None and info.key not in seen:
+                    seen.add(info.key)
+                    yield partial(_named, store, info.key, named[1])
+
+    for wrong in each(lambda job: job(), jobs(), workers=workers):
+        yield from wrong
+
+
+def _named(store: Store, key: str, sha256: str) -> list[Wrong]:
+    with TemporaryDirectory(prefix="mst-verify-") as folder:
+        try:
+            got = store.get_to(key, Path(folder) / "object")
+        except ObjectMissing:
+            return []
+    return [] if got.sha256 == sha256 else [Wrong(key, f"has SHA-256 {got.sha256}; no manifest lists it")]
 
 
 def _file(store: Store, key: str, file: ManifestFile) -> list[Wrong]:

@@ -90,13 +90,16 @@ def test_a_shard_manifest_is_this_json():
 
 def test_a_claim_is_this_json():
     claim = RegradeClaim(run_id=f"{RUN}.g2", claimant="me", created_at=AT)
-    assert json.loads(claim.to_json()) == {
+    content = {
         "format": "mst.manifest/v1",
         "kind": "claim",
+        "checksum": "0" * 64,
         "runId": f"{RUN}.g2",
         "claimant": "me",
         "createdAt": "2026-01-02T03:04:05Z",
     }
+    assert claim.to_json().decode() == sealed(content)
+    assert RegradeClaim.from_json(sealed(content), "here") == claim
 
 
 def test_unknown_fields_of_a_newer_minor_version_are_ignored():
