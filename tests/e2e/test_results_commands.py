@@ -99,7 +99,7 @@ def test_ls_says_when_there_is_nothing_and_when_something_is_wrong(mst, two, tmp
 def test_compare_says_what_changed_and_gates(mst, two):
     said = mst("compare", two[0][-6:], "latest")
     assert said.code == 0, said.err
-    assert "variant polite inputTemplate: please {{input}} -> no {{input}}" in " ".join(said.out.split())
+    assert "variant polite input_template: please {{input}} -> no {{input}}" in " ".join(said.out.split())
     said = mst("compare", two[0], two[1], "--fail-on", "worse,regression")
     assert said.code == 1
     assert [line.partition(":")[0] for line in said.error_lines] == ["gate", "gate"]
