@@ -69,6 +69,12 @@ class ConfigError(UsageError):
         self.faults = faults
 
 
+class NothingSent(UsageError):
+    """Who began a run was killed before it sent anything out, so there is nothing to follow."""
+
+    code = "nothing_sent"
+
+
 class DispatchTaken(UsageError):
     """Another coordinator was the first to send the next dispatch of a run."""
 

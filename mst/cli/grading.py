@@ -30,7 +30,7 @@ from mst.process.scratch import scratch_prefix
 from mst.runs.authors import read_distrusted
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, grade_inputs
-from mst.runs.locate import is_under_way, regrades_of
+from mst.runs.locate import is_under_way, lacks_end, regrades_of
 from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import refuse_too_many
 from mst.shards.detached import Detached
@@ -168,9 +168,9 @@ def under_way(folder: RunFolder) -> RunFolder:
         UsageError: there is none, or several; lists them.
     """
     run = folder.run()
-    if run.graded_from is not None or is_under_way(run):
+    if run.graded_from is not None or is_under_way(run) or lacks_end(folder):
         return folder
-    unfinished = [found for found in regrades_of(folder) if found.run().phases.grade != "complete"]
+    unfinished = [one for one in regrades_of(folder) if one.run().phases.grade != "complete" or lacks_end(one)]
     if len(unfinished) == 1:
         return unfinished[0]
     if not unfinished:

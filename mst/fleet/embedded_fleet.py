@@ -22,6 +22,7 @@ from mst.fleet.embedded import START_S as BROKER_START_S
 from mst.fleet.embedded import EmbeddedBroker
 from mst.fleet.keys import KeyFiles, keygen
 from mst.fleet.presence import Presence
+from mst.runs.folder import RunFolder
 from mst.shards.process_channel import PASSED_ON
 
 START_S = 60.0
@@ -177,7 +178,14 @@ def _close_stdin(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def dispatches_of_no_run(results_root: Path, store: Path) -> list[Path]:
-    """Dispatches in an embedded fleet's own store whose run's folder was removed, by run: nobody goes on with them."""
+def left_dispatches(results_root: Path, store: Path) -> list[Path]:
+    """Dispatches in an embedded fleet's own store with which nobody goes on, by run: it is over, or was removed."""
     found = store.glob("*/dispatches/*")
-    return [path for path in found if not (results_root / path.parent.parent.name / "runs" / path.name).is_dir()]
+    return [path for path in found if _is_over(RunFolder(results_root / path.parent.parent.name / "runs" / path.name))]
+
+
+def _is_over(folder: RunFolder) -> bool:
+    if not folder.path.is_dir():
+        return True
+    # whoever sends something has its plan there before
+    return not folder.work.exists() and (folder.path / "run.json").is_file() and folder.run().phases.grade == "complete"

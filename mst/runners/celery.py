@@ -23,7 +23,7 @@ from mst.fleet.closing import close_dispatch, is_closed
 from mst.fleet.connect import connect, without_password
 from mst.fleet.dispatch import Desk, Sent, dispatch_keys, envelope_of, head_of, send_dispatch, target_of, write_again
 from mst.fleet.dispatch_book import DispatchBook
-from mst.fleet.embedded_fleet import EmbeddedFleet, dispatches_of_no_run
+from mst.fleet.embedded_fleet import EmbeddedFleet, left_dispatches
 from mst.fleet.follow import Follower, outcome_of
 from mst.fleet.grants import GrantSlots
 from mst.fleet.handover import bring_bundles, recall_plans
@@ -454,13 +454,13 @@ class CeleryRunner:
             client.close()
 
     def _remove_dispatches(self) -> None:
-        """An embedded fleet's dispatches are of no use once their results are in the run folder, or that is gone."""
+        """An embedded fleet's dispatches are of no use once their results are in the run folder."""
         uri = self._store.uri if hasattr(self, "_store") else ""
         if uri.startswith("file:"):
             for folder in {dispatch_keys(spec).run.dispatches for spec in self._finished}:
                 shutil.rmtree(Path(uri.removeprefix("file:")) / folder, ignore_errors=True)
         root = self._context.results_root
-        for left in dispatches_of_no_run(root, root / FLEET_FOLDER):
+        for left in left_dispatches(root, root / FLEET_FOLDER):
             shutil.rmtree(left, ignore_errors=True)
 
 

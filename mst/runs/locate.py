@@ -176,6 +176,13 @@ def gradings_in(runs: Path, run_id: str) -> list[RunFolder]:
     )
 
 
+def lacks_end(folder: RunFolder) -> bool:
+    """Whether everything is graded, but who did that was killed before the report was there."""
+    run = folder.run()
+    is_graded = run.phases.grade == "complete" and run.finished_at is not None
+    return is_graded and not (folder.path / "report" / "index.html").is_file()
+
+
 def is_under_way(run: RunRecord) -> bool:
     """Whether a run that collects has not come to its end: it owes trials, or the grading that it was begun with."""
     ended = run.finished_at is not None or (run.phases.collect == "complete" and run.grading is None)

@@ -17,7 +17,7 @@ from mst.collect.trial import Collected
 from mst.config.cases import CaseFile
 from mst.config.files import FileSource, hash_file
 from mst.config.registry import plugin_versions
-from mst.errors import DigestMismatch, ObjectMissing, SecretMissing, UsageError
+from mst.errors import DigestMismatch, NothingSent, ObjectMissing, SecretMissing, UsageError
 from mst.model.case import EvalPlan
 from mst.model.keys import TrialKey
 from mst.model.run import RunRecord
@@ -178,7 +178,7 @@ def attach_collecting(
     secrets, sending does.
 
     Raises:
-        UsageError: no dispatch was ever sent.
+        NothingSent: no dispatch was ever sent.
         SecretMissing: something must be sent, and the request lacks a secret for it.
     """
 
@@ -205,7 +205,7 @@ def _sent(request: CollectRequest) -> list[Plan]:
     plans = plans_of(request.folder.work, "collect")
     if not plans:
         run = request.run
-        raise UsageError(
+        raise NothingSent(
             f"{run.run_id}: nothing was sent out yet; collect it with: mst run {run.config_path} --resume {run.run_id}"
         )
     return plans
