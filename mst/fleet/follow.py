@@ -85,6 +85,8 @@ class Follower:
     _open: set[int] = field(default_factory=set)
     _ended: dict[int, Entry] = field(default_factory=dict)
     _lost_for: dict[int, str] = field(default_factory=dict)
+    _shown: dict[int, Shown] = field(default_factory=dict)
+    _counted: dict[int, int] = field(default_factory=dict)
     _cancelled: bool = False
     _looked: float = 0.0
     _silent_since: float | None = None
@@ -122,15 +124,30 @@ class Follower:
         return any(line.state in FINAL for line in lines)
 
     def _show(self, line: LedgerEvent) -> None:
-        self.events.count(line.shard, line.done)
+        self._count(line.shard, line.done)
         if line.event not in SHOWN_EVENTS:
             return
         lost = line.event in ("give_back", "expire")
         if lost:
             self._lost_for[line.shard] = WORDS.get(line.reason, line.reason)
         reason = WORDS.get(line.reason, line.reason) if lost or line.event == "finish" else None
-        state = "lost" if lost else SHOWN[line.state]
-        self.events.state(ShardState(shard=line.shard, state=state, attempt=line.attempt_id or None, reason=reason))
+        self._say(line.shard, "lost" if lost else SHOWN[line.state], line.attempt_id or None, reason)
+
+    def _show_entry(self, shard: int, entry: Entry) -> None:
+        """What no event told: the stream is short, began anew after a wipe, and nobody reads it while asleep."""
+        self._count(shard, entry.done)
+        state, shown = SHOWN[entry.state], self._shown.get(shard)
+        if state != shown and (state, shown) != ("queued", "lost"):
+            self._say(shard, state, entry.attempt_id or None)
+
+    def _say(self, shard: int, state: Shown, attempt: str | None = None, reason: str | None = None) -> None:
+        self._shown[shard] = state
+        self.events.state(ShardState(shard=shard, state=state, attempt=attempt, reason=reason))
+
+    def _count(self, shard: int, done: int) -> None:
+        if done != self._counted.get(shard):
+            self._counted[shard] = done
+            self.events.count(shard, done)
 
     def _look(self) -> None:
         self._looked = time.monotonic()
@@ -146,6 +163,7 @@ class Follower:
             self.tend([index for index, entry in entries.items() if entry.state is State.WAITING_TOKEN])
             self._why_refused = self.refused(entries)
             for index, entry in entries.items():
+                self._show_entry(index, entry)
                 if index in self._open and self._is_over(index, entry):
                     self._ended[index] = entry
                     self._open.discard(index)
@@ -192,8 +210,12 @@ class Follower:
     def _outcome(self, spec: ShardSpec, manifest: ShardManifest) -> ShardOutcome:
         faults = fetch_shard(self.store, manifest, spec.results)
         if faults:
-            self.events.state(ShardState(shard=spec.index, state="failed", reason=faults[0]))
-        return outcome_of(spec, manifest, ("lost", faults[0]) if faults else self._why(spec.index))
+            self._say(spec.index, "failed", reason=faults[0])
+        outcome = outcome_of(spec, manifest, ("lost", faults[0]) if faults else self._why(spec.index))
+        self._count(spec.index, outcome.counts["units"])
+        if outcome.ok and self._shown.get(spec.index) != "committed":
+            self._say(spec.index, "committed")
+        return outcome
 
     def _why(self, index: int) -> tuple[LossReason, str]:
         entry = self._ended.get(index)

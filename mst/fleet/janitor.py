@@ -92,13 +92,13 @@ class Janitor:
             jumped = boottime() - last > 4 * self._every_s + 1
             last = boottime()
             try:
-                if not self._presence.lock(LOCK, self._owner, ttl_s=4 * self._every_s):
-                    self._reachable = True
-                    continue
+                is_mine = self._presence.lock(LOCK, self._owner, ttl_s=4 * self._every_s)
+                # also when another looks now: it may be gone before the leases of those who slept are renewed
                 if jumped or not self._reachable:
                     self._quiet_until = time.monotonic() + self._settle_s
                 self._reachable = True
-                self.look()
+                if is_mine:
+                    self.look()
             except StoreDenied as error:
                 # whoever may not look at the store leaves this to those who may
                 log.warning("janitor_rests", reason=str(error)[:300])
