@@ -39,6 +39,7 @@ from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.refusals import RefusalBook
 from mst.fleet.rotation import FileKey, FileVerifier
+from mst.fleet.scratch import own_scratch
 from mst.fleet.spend import FleetSpend
 from mst.fleet.spot import GRACE_S, Keeper, Watch
 from mst.fleet.task import handle
@@ -124,8 +125,8 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     name = options.name or f"{socket.gethostname()}-{os.getpid()}"
     # what runs here is found by this mark, whatever session it moved to
     os.environ[MARK] = new_mark()
-    with tempfile.TemporaryDirectory(prefix="mst-worker-") as scratch:
-        app, host, presence, keeper = _host(options, settings, broker_url, store_uri, name, Path(scratch))
+    with own_scratch() as scratch:
+        app, host, presence, keeper = _host(options, settings, broker_url, store_uri, name, scratch)
         janitor = Janitor(
             owner=name,
             book=host.book,
@@ -139,7 +140,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         here = _Here(presence, name, options.queues())
         _drain_on_shutdown(host, here, options.hurry_after_s)
         if options.with_stdin:
-            threading.Thread(target=_end_with_stdin, args=(Path(scratch),), daemon=True, name="mst-stdin").start()
+            threading.Thread(target=_end_with_stdin, args=(scratch,), daemon=True, name="mst-stdin").start()
         here.start()
         janitor.start()
         keeper.start()
