@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from mst.fleet.coordinator_metrics import Counts
 
 PLAIN_EVERY_S = 10.0
+PLAIN_SHARE = 60
+PLAIN_AT_MOST_S = 300.0
+"""Plain lines come further apart as a run gets longer, so that a day of it is some hundred lines in a log; but some CI
+systems end what says nothing for ten minutes."""
+LOST_LINES = 20
+"""So many shards' losses get a line each; a fleet that was away loses hundreds at once."""
 LIVE_EVERY_S = 0.1
 BAR = 24
 CENT_USD = 0.01
@@ -58,6 +64,9 @@ class Progress:
         self._shards: dict[int, str] = {}
         self._by_shard: dict[int, int] = {}
         self._last_error = ""
+        self._losses = 0
+        self._unsaid = 0
+        self._said_at = 0.0
         self._is_why_told = False
         self._served = ExitStack()
 
@@ -110,7 +119,7 @@ class Progress:
             self._shards[state.shard] = state.state
             if state.state in ("lost", "failed") and state.reason:
                 again = ", and goes out again" if state.state == "lost" else ""
-                self._say(f"shard {state.shard} {state.state}{again}: {state.reason}")
+                self._say_lost(f"shard {state.shard} {state.state}{again}: {state.reason}")
             elif state.state == "cancelled" and state.reason and state.reason.startswith("the budget"):
                 self._say(state.reason)
             self._show()
@@ -149,6 +158,16 @@ class Progress:
                 shards=Counter(self._shards.values()),
             )
 
+    def _say_lost(self, text: str) -> None:
+        now = time.monotonic()
+        self._losses += 1
+        if self._losses > LOST_LINES and now - self._said_at < PLAIN_EVERY_S:
+            self._unsaid += 1
+            return
+        more = f" (and {self._unsaid} more shards meanwhile)" if self._unsaid else ""
+        self._said_at, self._unsaid = now, 0
+        self._say(text[:200] + more)
+
     def _say(self, text: str) -> None:
         first = text.splitlines()[0][:300]
         if first != self._last_error:
@@ -159,7 +178,7 @@ class Progress:
 
     def _show(self) -> None:
         now = time.monotonic()
-        if now - self._printed < (LIVE_EVERY_S if self._live else PLAIN_EVERY_S):
+        if now - self._printed < (LIVE_EVERY_S if self._live else self._pace_s(now - self._started)):
             return
         if not self._live and now - self._started < PLAIN_EVERY_S:
             return
@@ -167,6 +186,10 @@ class Progress:
         plain = self._document() if self._as_json else self._line()
         sys.stderr.write(f"\r\x1b[K{self._fitted()}" if self._live else plain + "\n")
         sys.stderr.flush()
+
+    def _pace_s(self, elapsed: float) -> float:
+        """How far apart lines are where they add up in a log; programs get them evenly."""
+        return PLAIN_EVERY_S if self._as_json else min(PLAIN_AT_MOST_S, max(PLAIN_EVERY_S, elapsed / PLAIN_SHARE))
 
     def _document(self) -> str:
         """The same as a line of JSON, for programs."""
@@ -218,6 +241,8 @@ class Progress:
             parts.append(f"{self._cost_usd:.2f} USD" if self._cost_usd >= CENT_USD else "under 0.01 USD")
         elapsed = time.monotonic() - self._started
         parts.append(_span(elapsed))
+        if self._planned and self._done and elapsed >= FORECAST_AFTER_S:
+            parts.append(_rate(self._done / elapsed))
         if self._planned and 0 < self._done < self._planned and self._tells(elapsed):
             parts.append(f"about {_span(elapsed / self._done * (self._planned - self._done))} left")
         return " · ".join(parts)
@@ -235,6 +260,14 @@ def say(text: str, *, as_json: bool = False) -> None:
 
         text = json.dumps(NoteLine(event="note", text=text).to_print())
     click.echo(text if as_json else f"mst: {text}", err=True)
+
+
+def _rate(per_second: float) -> str:
+    """How much is done in the shortest time in which that is one or more."""
+    for word, seconds in (("s", 1), ("min", 60)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.3g}/{word}"
+    return f"{per_second * 3600:.3g}/h"
 
 
 def _span(seconds: float) -> str:

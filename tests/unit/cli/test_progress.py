@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -103,3 +104,32 @@ def test_why_the_first_broke_down_is_told_at_once_and_steers_no_terminal(capsys)
         assert capsys.readouterr().err == "mst: the first that broke down: a, c0, trial 0: no\u241b[2J licence here\n"
         progress.one_more(passed=None, problem=True, why="a, c1, trial 0: another")
     assert "another" not in capsys.readouterr().err
+
+
+def test_a_rate_is_told_in_the_shortest_time_in_which_something_is_done():
+    assert [cli._rate(each) for each in (40.0, 3.21, 0.5, 0.001)] == ["40/s", "3.21/s", "30/min", "3.6/h"]
+
+
+def test_a_line_tells_the_rate_once_there_is_one_to_tell(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "FORECAST_AFTER_S", 0.0)
+    with Progress("graded", 4, {}) as progress:
+        progress.one_more(passed=True)
+    assert re.search(r" · \d+ s · [\d.e+]+/s · about ", capsys.readouterr().err)
+
+
+def test_plain_lines_come_further_apart_as_a_run_gets_longer_and_those_for_programs_do_not():
+    plain, programs = Progress("graded", 4, {}), Progress("graded", 4, {}, as_json=True)
+    assert [plain._pace_s(elapsed) for elapsed in (0, 600, 3600, 36_000)] == [10, 10, 60, 300]
+    assert programs._pace_s(36_000) == 10
+
+
+def test_hundreds_of_shards_that_are_lost_at_once_are_not_hundreds_of_lines(monkeypatch, capsys):
+    with Progress("graded", 4, {}) as progress:
+        for shard in range(500):
+            progress.state(ShardState(shard=shard, state="lost", reason="its worker is gone"))
+        monkeypatch.setattr(cli, "PLAIN_EVERY_S", 0.0)
+        progress.state(ShardState(shard=500, state="lost", reason="its worker is gone"))
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mst: ")]
+    assert len(lines) == cli.LOST_LINES + 1
+    assert lines[0] == "mst: shard 0 lost, and goes out again: its worker is gone"
+    assert lines[-1].startswith("mst: shard 500 lost, and goes out again: its worker is gone (and 480 more shards")
