@@ -17,33 +17,36 @@ OF_ENVIRONMENT = frozenset({"env", "headers"})
 
 def doubts(plan: EvalPlan) -> list[str]:
     """Warnings about values that look like credentials, or like variables that somebody should fill in."""
-    parts = [
-        (f"variant {variant.name!r}", {"client_options": variant.client_options, "servers": variant.servers,
-                                       "env": variant.env})
-        for variant in plan.variants
-    ]  # fmt: skip
-    variables = [(where, keys, text) for where, value in parts for keys, text in _variables(value, ())]
-    told = {(where, keys) for where, keys, _ in variables}
-    found = [(f"{where}: ", keys) for where, value in parts for keys in credential_paths(value)
-             if (where, keys) not in told]  # fmt: skip
+    found: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        parts = {"client_options": variant.client_options, "servers": variant.servers, "env": variant.env}
+        for doubt in _of_variant(parts):
+            found.setdefault(doubt, []).append(repr(variant.name))
     specs: list[GraderSpec] = [*plan.assertions, *plan.pairwise_judges]
-    found += [
-        (f"{spec.name or spec.type}: options.", keys)
-        for spec in specs
-        for keys in credential_paths(spec.options, names=spec.secrets)
-    ]
     return [
+        *(f"variant{'' if len(names) == 1 else 's'} {', '.join(names)}: {doubt}" for doubt, names in found.items()),
         *(
-            f"{where}{dotted(keys)} looks like a credential; write {{secret: NAME}} and pass its value with "
-            "--secrets-file"
-            for where, keys in found
-        ),
-        *(
-            f"{where}: {dotted(keys)} is the text {text!r} as it stands; for a value from outside write "
-            f"{{secret: {text.strip('${}')}}}"
-            for where, keys, text in variables
+            f"{spec.name or spec.type}: options.{_credential(keys)}"
+            for spec in specs
+            for keys in credential_paths(spec.options, names=spec.secrets)
         ),
     ]
+
+
+def _of_variant(parts: dict[str, Any]) -> Iterator[str]:
+    variables = dict(_variables(parts, ()))
+    for keys in credential_paths(parts):
+        if keys not in variables:
+            yield _credential(keys)
+    for keys, text in variables.items():
+        yield (
+            f"{dotted(keys)} is the text {text!r} as it stands; for a value from outside write "
+            f"{{secret: {text.strip('${}')}}}"
+        )
+
+
+def _credential(keys: Keys) -> str:
+    return f"{dotted(keys)} looks like a credential; write {{secret: NAME}} and pass its value with --secrets-file"
 
 
 def _variables(value: Any, keys: Keys) -> Iterator[tuple[Keys, str]]:
