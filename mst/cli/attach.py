@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
-from mst.cli.options import as_json, fail_on, output_dir, results, secrets_file
+from mst.cli.options import as_json, fail_on, output_dir, read_runner_options, results, secrets_file
 
 
 @click.command(name="attach")
 @click.argument("run", metavar="RUN")
+@click.option("--runner-option", multiple=True, metavar="KEY=VALUE",
+              help="Option of the runner, in place of the recorded one.")  # fmt: skip
 @secrets_file
 @output_dir
 @results
@@ -20,6 +22,7 @@ from mst.cli.options import as_json, fail_on, output_dir, results, secrets_file
 def command(
     ctx: click.Context,
     run: str,
+    runner_option: tuple[str, ...],
     secrets_file: Path | None,
     output_dir: Path,
     results: str | None,
@@ -32,22 +35,36 @@ def command(
     done twice. A run is collected to its end and then graded, as 'mst run' was told to and where it was. RUN is a run,
     a regrade, or the run that it was made from when only one regrade is open. A run that this machine does not have is
     fetched from --results or MST_STORE.
+
+    What is said now wins over what was recorded: MST_BROKER_URL and MST_STORE when broker or store have another address
+    since, and --runner-option.
+
+    \b
+    mst attach 7f3c2a
+    mst attach 7f3c2a.g2 --secrets-file judge-keys.json
+    MST_BROKER_URL=redis://:PASSWORD@10.0.0.7:6379/0 mst attach 7f3c2a
+    mst attach 7f3c2a --runner-option store=s3://team/evals
     """
-    from mst.cli.attaching import attach_run, end_graded
+    from mst.cli.attaching import Again, attach_run, end_graded
     from mst.cli.detaching import find_or_bring
-    from mst.cli.grading import Asked, grade_run, options_again, under_way
+    from mst.cli.grading import Asked, grade_run, under_way
+    from mst.cli.moved import options_now, refuse_unfit
     from mst.runs.locate import lacks_end
 
+    again = Again(
+        options=read_runner_options(runner_option), secrets_file=secrets_file, fail_on=fail_on, as_json=as_json
+    )
     found = find_or_bring(run, output_dir, results)
     # `latest` is a finished one by its rules; what is open stands beside it
     folder = under_way(found.source if run == "latest" else found)
     record = folder.run()
+    refuse_unfit(folder, again.options)
     if lacks_end(folder):
-        ctx.exit(end_graded(folder, fail_on=fail_on, as_json=as_json))
+        ctx.exit(end_graded(folder, again))
     if record.graded_from is None:
-        ctx.exit(attach_run(folder, secrets_file=secrets_file, fail_on=fail_on, as_json=as_json))
+        ctx.exit(attach_run(folder, again))
     grading = record.grading
     assert grading is not None
-    options = options_again(grading.runner.name, grading.runner.options)
+    options = options_now(grading.runner.name, grading.runner.options, again.options)
     asked = Asked(config=None, runner=grading.runner.name, options=options, secrets_file=secrets_file, mode="attach")
     ctx.exit(grade_run(folder, asked, fail_on=fail_on, as_json=as_json))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mst.cli.cancelling import cancelled_on_request
 from mst.cli.detaching import publisher
 from mst.cli.ending import finish
-from mst.cli.grading import options_again, parse_options
+from mst.cli.grading import parse_options
 from mst.cli.interrupts import cancelled_by_interrupt
+from mst.cli.moved import options_now
 from mst.cli.phases import Course, go_through, trials_left
 from mst.cli.running import run_eval
 from mst.cli.starting import Asked, Place
@@ -25,15 +27,29 @@ from mst.shards.contract import Cancel
 from mst.shards.coordinate import clear_work, plans_of
 
 
-def attach_run(folder: RunFolder, *, secrets_file: Path | None, fail_on: tuple[str, ...], as_json: bool) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """What the command line of `mst attach` said.
+
+    Attributes:
+        options: of runners, in place of those recorded.
+    """
+
+    options: Mapping[str, str]
+    secrets_file: Path | None
+    fail_on: tuple[str, ...]
+    as_json: bool
+
+
+def attach_run(folder: RunFolder, again: Again) -> int:
     """Go on with a run whose coordinator is gone; returns the exit code."""
     run = folder.run()
     try:
         if run.phases.collect != "complete" and _can_be_nowhere_else(folder, run):
             raise NothingSent(run.run_id)
-        return _attach(folder, secrets_file=secrets_file, fail_on=fail_on, as_json=as_json)
+        return _attach(folder, again)
     except NothingSent:
-        return _resume(folder, run, secrets_file=secrets_file, fail_on=fail_on, as_json=as_json)
+        return _resume(folder, run, again)
 
 
 def _can_be_nowhere_else(folder: RunFolder, run: RunRecord) -> bool:
@@ -43,9 +59,7 @@ def _can_be_nowhere_else(folder: RunFolder, run: RunRecord) -> bool:
     return not plans_of(folder.work, "collect") and "broker" not in (run.environment.options or {})
 
 
-def _resume(
-    folder: RunFolder, run: RunRecord, *, secrets_file: Path | None, fail_on: tuple[str, ...], as_json: bool
-) -> int:
+def _resume(folder: RunFolder, run: RunRecord, again: Again) -> int:
     """What `mst run --resume` does, in the places where the run was begun.
 
     Raises:
@@ -70,26 +84,26 @@ def _resume(
         trials=None,
         seed=None,
         runner=where.name,
-        options=options_again(where.name, where.options),
+        options=options_now(where.name, where.options, again.options),
         grade_runner=name,
-        grade_options={} if grading is None else options_again(name, grading.runner.options),
+        grade_options={} if grading is None else options_now(name, grading.runner.options, again.options),
         no_grade=grading is None,
         resuming=str(folder.path),
         dry_run=False,
         fail_fast=False,
-        secrets_file=secrets_file,
+        secrets_file=again.secrets_file,
         output_dir=folder.path.parent.parent.parent,
-        fail_on=fail_on,
-        as_json=as_json,
+        fail_on=again.fail_on,
+        as_json=again.as_json,
     )
     return run_eval(asked)
 
 
-def _attach(folder: RunFolder, *, secrets_file: Path | None, fail_on: tuple[str, ...], as_json: bool) -> int:
+def _attach(folder: RunFolder, again: Again) -> int:
     cancel = Cancel()
     with folder.locked():
         run = folder.run()
-        course = _course(folder, run, secrets_file=secrets_file, fail_on=fail_on, as_json=as_json)
+        course = _course(folder, run, again)
         with cancelled_by_interrupt(cancel), cancelled_on_request(folder, cancel):
             code = go_through(course, run, cancel)
     if not cancel.is_set():
@@ -97,22 +111,20 @@ def _attach(folder: RunFolder, *, secrets_file: Path | None, fail_on: tuple[str,
     return code
 
 
-def end_graded(folder: RunFolder, *, fail_on: tuple[str, ...], as_json: bool) -> int:
+def end_graded(folder: RunFolder, again: Again) -> int:
     """What the command that graded had still to do: report, latest, result, store; returns the exit code."""
     with folder.locked():
         clear_work(folder.work)
-        code = finish(folder, fail_on=fail_on, as_json=as_json)
+        code = finish(folder, fail_on=again.fail_on, as_json=again.as_json)
     grading = folder.run().grading
     if grading is not None:
         kind = lookup("runners", grading.runner.name)
-        again = options_again(grading.runner.name, grading.runner.options)
-        publisher(folder, parse_options(grading.runner.name, kind, again))(folder)
+        options = options_now(grading.runner.name, grading.runner.options, again.options)
+        publisher(folder, parse_options(grading.runner.name, kind, options))(folder)
     return code
 
 
-def _course(
-    folder: RunFolder, run: RunRecord, *, secrets_file: Path | None, fail_on: tuple[str, ...], as_json: bool
-) -> Course:
+def _course(folder: RunFolder, run: RunRecord, again: Again) -> Course:
     """What the run was begun with.
 
     Raises:
@@ -122,34 +134,33 @@ def _course(
     grading = None
     if run.grading is not None:
         runner = run.grading.runner
-        grading = _place(inputs, "grade", runner.name, runner.options, secrets_file)
+        grading = _place(inputs, "grade", runner.name, runner.options, again)
         # what was sent is followed without them; asking for them first spares a wait of hours
         if grading.lacking is not None and not (runner.dispatches or plans_of(folder.work, "grade")):
             raise grading.lacking
     return Course(
         folder=folder,
         inputs=inputs,
-        collecting=_place(inputs, "collect", where.name, where.options, secrets_file),
+        collecting=_place(inputs, "collect", where.name, where.options, again),
         grading=grading,
         left=trials_left(folder, run, inputs).total(),
-        secrets_file=secrets_file,
-        fail_on=fail_on,
-        as_json=as_json,
+        secrets_file=again.secrets_file,
+        fail_on=again.fail_on,
+        as_json=again.as_json,
         attach=True,
     )
 
 
-def _place(
-    inputs: GradeInputs, work: Work, name: str, recorded: Mapping[str, Any] | None, secrets_file: Path | None
-) -> Place:
+def _place(inputs: GradeInputs, work: Work, name: str, recorded: Mapping[str, Any] | None, again: Again) -> Place:
     kind = lookup("runners", name)
-    options = parse_options(name, kind, options_again(name, recorded))
+    options = parse_options(name, kind, options_now(name, recorded, again.options))
     secrets: Mapping[str, str] = {}
     lacking = None
     try:
-        secrets = secrets_for(inputs.plan, inputs.cases.equipped(), work, secrets_file, local=kind.reads_environment)
+        cases = inputs.cases.equipped()
+        secrets = secrets_for(inputs.plan, cases, work, again.secrets_file, local=kind.reads_environment)
     except SecretMissing as missing:
-        if secrets_file is not None:
+        if again.secrets_file is not None:
             raise
         lacking = missing
     return Place(

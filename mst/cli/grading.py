@@ -190,16 +190,21 @@ def parse_options(name: str, kind: Any, given: Mapping[str, str]) -> Any:
         fault = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            known = ", ".join(field.alias or field_name for field_name, field in kind.Options.model_fields.items())
+            known = ", ".join(known_options(name))
             raise UsageError(f"--runner-option {key}: the {name} runner has no such option; it has {known}") from error
         raise UsageError(f"--runner-option {key}: {in_words(fault)}") from error
 
 
 def options_again(name: str, recorded: Mapping[str, Any] | None) -> dict[str, str]:
     """Recorded options as they are given: without what a runner recorded besides, such as the ID of an image."""
-    fields = lookup("runners", name).Options.model_fields
-    known = {field.alias or field_name for field_name, field in fields.items()}
+    known = known_options(name)
     return {key: str(value) for key, value in (recorded or {}).items() if key in known}
+
+
+def known_options(name: str) -> list[str]:
+    """The options that a runner has, as they are given."""
+    fields = lookup("runners", name).Options.model_fields
+    return [field.alias or field_name for field_name, field in fields.items()]
 
 
 def open_runner(kind: Any, options: Any, context: RunnerContext, work: Work) -> Runner:

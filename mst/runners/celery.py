@@ -32,6 +32,7 @@ from mst.fleet.janitor import Janitor
 from mst.fleet.keys import load_recipients, load_signing_key
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.ledger_records import Head
 from mst.fleet.ledger_states import HELD
 from mst.fleet.logs import log_for_people
 from mst.fleet.presence import Presence
@@ -377,46 +378,56 @@ class CeleryRunner:
     def follow(self, shards: Sequence[ShardSpec], events: ShardEvents, cancel: Cancel) -> Sequence[ShardOutcome] | None:
         """See `Runner.follow`: possible while its broker runs, or when its shards were all finished."""
         keys = dispatch_keys(shards[0])
-        record = self._record(shards)
-        if record is None:
+        found = self._find(shards)
+        if found is None:
             return None
-        if is_closed(self._store, keys):
-            outcomes = self._closed(shards)
+        store, record = found
+        if is_closed(store, keys):
+            outcomes = self._closed(store, shards)
             return outcomes if all(outcome.ok for outcome in outcomes) else None
-        if record.embedded or record.broker != self._broker:
+        head = head_of(record, object_uri(store, keys.folder))
+        if record.embedded or not self._is_its_broker(record, head):
             return None
-        head = head_of(record, object_uri(self._store, keys.folder))
         with _traced("mst.attach", shards):
             return self._follow(Sent(record, head, keys, target_of(record)), shards, events, cancel, sent_before=True)
 
-    def _closed(self, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
-        manifests = close_dispatch(self._store, dispatch_keys(shards[0]), shards, "done")
+    def _is_its_broker(self, record: DispatchRecord, head: Head) -> bool:
+        """Whether a dispatch was sent through this broker: by its address, which may be new, or by what it knows."""
+        return record.broker == self._broker or self._book.head(head.scope) is not None
+
+    def _closed(self, store: Store, shards: Sequence[ShardSpec]) -> list[ShardOutcome]:
+        manifests = close_dispatch(store, dispatch_keys(shards[0]), shards, "done")
         for spec in shards:
             # what could not be had is missing from the outcome
-            fetch_shard(self._store, manifests[spec.index], spec.results)
+            fetch_shard(store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
         return [outcome_of(spec, manifests[spec.index], ("lost", "its dispatch was closed")) for spec in shards]
 
-    def _record(self, shards: Sequence[ShardSpec]) -> DispatchRecord | None:
+    def _find(self, shards: Sequence[ShardSpec]) -> tuple[Store, DispatchRecord] | None:
+        """A dispatch, and the store that has it: this one, or that of an embedded fleet which began the run here."""
         keys = dispatch_keys(shards[0])
-        try:
-            data = self._store.get(keys.record)
-        except ObjectMissing:
-            return None
-        return DispatchRecord.from_json(data, f"{self._store.uri}: {keys.record}")
+        stores = [self._store]
+        own = self._context.results_root / FLEET_FOLDER
+        if own.is_dir():
+            stores.append(open_store(f"file:{own.resolve()}"))
+        for store in stores:
+            with suppress(ObjectMissing):
+                return store, DispatchRecord.from_json(store.get(keys.record), f"{store.uri}: {keys.record}")
+        return None
 
     def recover(self, shards: Sequence[ShardSpec]) -> None:
         """See `Runner.recover`: close the dispatch, adopting what is finished."""
-        record = self._record(shards)
-        if record is None:
+        found = self._find(shards)
+        if found is None:
             return
+        store, record = found
         keys = dispatch_keys(shards[0])
-        if not is_closed(self._store, keys) and not record.embedded:
-            self._stop_workers(record, object_uri(self._store, keys.folder))
-        manifests = close_dispatch(self._store, keys, shards, "resumed")
+        if not is_closed(store, keys) and not record.embedded:
+            self._stop_workers(record, object_uri(store, keys.folder))
+        manifests = close_dispatch(store, keys, shards, "resumed")
         for spec in shards:
             # what could not be had is graded again
-            fetch_shard(self._store, manifests[spec.index], spec.results)
+            fetch_shard(store, manifests[spec.index], spec.results)
         self._finished.extend(shards)
 
     def _stop_workers(self, record: DispatchRecord, uri: str) -> None:
@@ -432,9 +443,10 @@ class CeleryRunner:
 
     def bring_bundles(self, shards: Sequence[ShardSpec]) -> None:
         """See `Runner.bring_bundles`."""
-        record = self._record(shards)
-        if record is not None:
-            bring_bundles(self._store, dispatch_keys(shards[0]), record, shards)
+        found = self._find(shards)
+        if found is not None:
+            store, record = found
+            bring_bundles(store, dispatch_keys(shards[0]), record, shards)
 
     def recorded_options(self) -> dict[str, Any]:
         """See `Runner.recorded_options`. Broker and store of a fleet are said, so that `attach` finds its way back."""

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mst.fleet.connect import without_password
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, run_mst, start_mst, until
 from mst.testing.equality import differences
@@ -94,6 +95,34 @@ def test_two_coordinators_at_once_come_to_the_same_and_nothing_is_graded_twice(b
         assert over.code in (0, 1), over.err
     for path in (regrade.path, fetched(tmp_path / "other", regrade.run_id).path):
         assert differences(here.path, path) == []
+    assert set(bed.quiz.calls().values()) == {1}
+
+
+def test_a_broker_and_a_store_with_new_addresses_are_those_that_the_user_names_now(bed, here, tmp_path):
+    bed.ready(1)
+    bed.quiz.ask("hold")
+    regrade, _ = detach(bed)
+    until(lambda: bed.quiz.lines("held"), "a judge is held")
+    # what was recorded leads nowhere any more; the same broker and store have other addresses since
+    run = regrade.run()
+    options = run.grading.runner.options | {"broker": "redis://127.0.0.1:1/0", "store": "file:/nowhere"}
+    runner = run.grading.runner.model_copy(update={"options": options})
+    regrade.write_run(run.model_copy(update={"grading": run.grading.model_copy(update={"runner": runner})}))
+    socket = without_password(bed.fleet.broker.url).partition("://")[2]
+    (tmp_path / "s").symlink_to(socket)
+    moved = {"MST_BROKER_URL": bed.fleet.broker.url.replace(socket, str(tmp_path / "s"))}
+    other = bed.begin("attach", regrade.run_id, env=moved | {"MST_STORE": f"file:{tmp_path / 'other'}"})
+    refused = ended(other)
+    assert refused.code == 2, refused.err
+    assert "has none of the shards that were sent; they went through file:/nowhere" in refused.error_lines[-1]
+    attached = bed.begin("attach", regrade.run_id, env=moved)
+    said = until(attached.stderr.readline, "it says where it goes on")
+    bed.quiz.let_go("hold")
+    over = ended(attached)
+    assert over.code in (0, 1), over.err
+    assert f"the broker is redis+socket://{tmp_path / 's'} now (MST_BROKER_URL); redis://127.0.0.1:1/0" in said
+    assert differences(here.path, regrade.path) == []
+    assert regrade.run().grading.runner.dispatches == ["d1"]
     assert set(bed.quiz.calls().values()) == {1}
 
 
