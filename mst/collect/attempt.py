@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mst.clients.contract import Client, ClientResult, TrialContext
 from mst.clients.placeholders import render_prompt
 from mst.collect.baseline import Baseline
+from mst.collect.context import RunContext
 from mst.collect.export import Export
 from mst.collect.identity import Setting
 from mst.collect.stages import StageFailed, Stages
@@ -23,12 +23,9 @@ from mst.collect.workspace import (
     prepare,
     run_commands,
 )
-from mst.config.files import FileSource
 from mst.errors import ClientError
-from mst.model.case import Case, StageTimeouts, Variant
-from mst.process.redact import Redactor
+from mst.model.case import Case, Variant
 from mst.process.removal import remove_tree
-from mst.providers.limits import Limits
 from mst.sandboxes import contract as sandboxes
 from mst.sandboxes.contract import Enclosure
 from mst.sandboxes.none import OpenEnclosure
@@ -46,14 +43,8 @@ class Attempt:
     variant: Variant
     trial: int
     client: Client
-    files: FileSource
-    secrets: Mapping[str, str] = field(repr=False)
-    timeouts: StageTimeouts
-    scratch_root: Path
-    redactor: Redactor
     setting: Setting
-    limits: Limits = field(default_factory=Limits, repr=False)
-    pricing: Mapping[str, Any] = field(default_factory=dict)
+    context: RunContext
     stages: Stages = field(default_factory=Stages)
     prompt: str = ""
     folders: Folders | None = None
@@ -100,7 +91,7 @@ class Attempt:
         with_workspace = _needs_workspace(self.case, self.variant, self.client)
         if not with_workspace and self.client.needs == "nothing":
             return
-        self.folders = make_folders(self.scratch_root, with_workspace=with_workspace)
+        self.folders = make_folders(self.context.scratch_root, with_workspace=with_workspace)
         self.enclosure = self._enter(self.folders)
         if self.folders.workspace is None:
             return
@@ -109,12 +100,12 @@ class Attempt:
             self.variant,
             self.folders,
             self.enclosure,
-            files=self.files,
-            timeouts=self.timeouts,
+            files=self.context.files,
+            timeouts=self.context.timeouts,
             prompt=self.prompt,
         )
         if self.client.starts_from == "solution":
-            await lay_solution(self.case, self.folders.workspace, self.files)
+            await lay_solution(self.case, self.folders.workspace, self.context.files)
 
     def _enter(self, folders: Folders) -> Enclosure:
         sandbox = open_sandbox(self.variant.sandbox, f"variant {self.variant.name!r}")
@@ -122,17 +113,17 @@ class Attempt:
         return sandbox.enter(inside, image=self.case.image)
 
     async def _run_client(self) -> ClientResult:
-        folders = self.folders
+        folders, given = self.folders, self.context
         context = TrialContext(
             variant=self.variant,
             trial=self.trial,
             prompt=self.prompt,
-            scratch=self.scratch_root if folders is None else folders.scratch,
-            secrets=_secrets_for(self.client, self.secrets),
-            files=self.files,
-            enclosure=self.enclosure or OpenEnclosure(sandboxes.Folders(workspace=None, scratch=self.scratch_root)),
-            limits=self.limits,
-            pricing=self.pricing,
+            scratch=given.scratch_root if folders is None else folders.scratch,
+            secrets=_secrets_for(self.client, given.secrets),
+            files=given.files,
+            enclosure=self.enclosure or OpenEnclosure(sandboxes.Folders(workspace=None, scratch=given.scratch_root)),
+            limits=given.limits,
+            pricing=given.pricing,
         )
         workspace = None if folders is None else folders.workspace
         limit = self.variant.trial_limits.time_s + getattr(self.client, "waits_s", 0.0) + _OVERDUE_S
@@ -156,8 +147,8 @@ class Attempt:
             artifact_folder(self.folders),
             limits=self.variant.trial_limits,
             baseline=baseline,
-            redactor=self.redactor,
-            timeout_s=self.timeouts.export_s,
+            redactor=self.context.redactor,
+            timeout_s=self.context.timeouts.export_s,
         )
 
     async def _tear_down(self) -> str | None:
@@ -170,7 +161,7 @@ class Attempt:
                 self.folders,
                 self.enclosure,
                 what="teardown",
-                timeout_s=self.timeouts.cleanup_s,
+                timeout_s=self.context.timeouts.cleanup_s,
                 prompt=self.prompt,
             )
         except ClientError as error:
@@ -179,10 +170,11 @@ class Attempt:
 
     async def _remove_folders(self, folders: Folders) -> str | None:
         work = asyncio.ensure_future(asyncio.to_thread(remove_tree, folders.root))
-        await asyncio.wait({work}, timeout=self.timeouts.cleanup_s)
+        limit = self.context.timeouts.cleanup_s
+        await asyncio.wait({work}, timeout=limit)
         if not work.done():
             work.add_done_callback(_ignore)
-            return f"the trial's folders were not deleted within {self.timeouts.cleanup_s:g} s"
+            return f"the trial's folders were not deleted within {limit:g} s"
         error = work.exception()
         return None if error is None else f"the trial's folders could not be deleted: {error}"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mst.clients.contract import Client
+from mst.collect.context import RunContext
 from mst.collect.effective import client_key, effective_variant
 from mst.collect.identity import Setting, setting_of
 from mst.collect.retrying import joined, may_retry, pause_s
@@ -71,18 +72,13 @@ class _Work:
     plan: EvalPlan
     cases: CaseLookup
     todo: Iterator[TrialKey]
-    run_id: str
-    files: FileSource
-    secrets: Mapping[str, str] = field(repr=False)
-    scratch_root: Path
+    context: RunContext
     sink: Sink
     on_start: Started | None
     cancel: Stop
     fail_fast: bool
     case_digest: Callable[[str], str | None]
     make_client: Callable[[Variant], Client]
-    redactor: Redactor
-    limits: Limits
     pause_scale: float
     counts: Counts = field(default_factory=Counts)
     clients: dict[str, Client] = field(default_factory=dict)
@@ -145,23 +141,16 @@ class _Work:
             case,
             variant,
             key.trial,
-            run_id=self.run_id,
             client=self._client(case, variant),
-            files=self.files,
-            secrets=self.secrets,
-            stage_timeouts=self.plan.stage_timeouts,
-            scratch_root=self.scratch_root,
-            redactor=self.redactor,
-            case_digest=self.case_digest(key.case_id),
+            context=self.context,
             setting=await self._setting(case, variant),
-            limits=self.limits,
-            pricing=self.plan.pricing,
+            case_digest=self.case_digest(key.case_id),
         )
 
     async def _setting(self, case: Case, variant: Variant) -> Setting:
         key = client_key(case, variant)
         if key not in self.settings:
-            work = in_thread(setting_of, variant, self._client(case, variant), self.files)
+            work = in_thread(setting_of, variant, self._client(case, variant), self.context.files)
             self.settings[key] = asyncio.ensure_future(work)
         return await asyncio.shield(self.settings[key])
 
@@ -199,15 +188,9 @@ async def collect(
     case), and closed at the end.
 
     Args:
-        plan: the resolved eval.
-        cases: by ID.
         todo: read lazily.
-        run_id: for the records.
-        files: finds fixtures and what clients list.
         secrets: by name; the only values that clients get, removed from everything that reaches the sink.
-        scratch_root: an existing folder for workspaces and artifacts, best outside any repository.
-        sink: makes a trial durable.
-        cancel: set it to start no more.
+        scratch_root: see `RunContext`.
         concurrency: the plan's unless given.
         on_start: told before a trial starts; may wait, for room under a limit for instance. A trial does not start when
             `cancel` is set meanwhile.
@@ -223,22 +206,27 @@ async def collect(
         Exception: whatever the sink raises: what can't be stored must not go on being paid for.
     """
     remaining = iter(todo)
+    context = RunContext(
+        run_id=run_id,
+        files=files,
+        secrets=secrets,
+        redactor=Redactor(secrets.values()) if redactor is None else redactor,
+        scratch_root=scratch_root.resolve(),  # noqa: ASYNC240 - one look; programs run in folders of their own
+        timeouts=plan.stage_timeouts,
+        limits=limits or Limits(plan.rate_limits.get("providers")),
+        pricing=plan.pricing,
+    )
     work = _Work(
         plan=plan,
         cases=cases,
         todo=remaining,
-        run_id=run_id,
-        files=files,
-        secrets=secrets,
-        scratch_root=scratch_root.resolve(),  # noqa: ASYNC240 - one look; programs run in folders of their own
+        context=context,
         sink=sink,
         on_start=on_start,
         cancel=cancel,
         fail_fast=fail_fast,
         case_digest=case_digest,
         make_client=make_client or client_of,
-        redactor=Redactor(secrets.values()) if redactor is None else redactor,
-        limits=limits or Limits(plan.rate_limits.get("providers")),
         pause_scale=pause_scale,
     )
     async with _closing(work.clients):

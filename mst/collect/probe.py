@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mst.clients.contract import Client, Probed
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import FileSource
@@ -20,6 +21,7 @@ from mst.model.base import digest
 from mst.model.case import Case, EvalPlan, StageTimeouts, Variant
 from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
+from mst.process.redact import Redactor
 from mst.process.together import together
 
 LONGEST_S = 120.0
@@ -76,22 +78,19 @@ async def probe_all(
     pricing: Mapping[str, Any] | None = None,
 ) -> list[Answer]:
     """Ask every agent once, all at the same time. Never raises for what goes wrong in a probe; nothing is kept."""
-    asked = [
-        _probe(one, files=files, secrets=secrets, timeouts=timeouts, scratch_root=scratch_root, pricing=pricing or {})
-        for one in settings
-    ]
-    return await together(asked)
+    context = RunContext(
+        run_id=PROBE_RUN,
+        files=files,
+        secrets=secrets,
+        redactor=Redactor(secrets.values()),
+        scratch_root=scratch_root,
+        timeouts=timeouts,
+        pricing=pricing or {},
+    )
+    return await together(_probe(one, context) for one in settings)
 
 
-async def _probe(
-    setting: Setting,
-    *,
-    files: FileSource,
-    secrets: Mapping[str, str],
-    timeouts: StageTimeouts,
-    scratch_root: Path,
-    pricing: Mapping[str, Any],
-) -> Answer:
+async def _probe(setting: Setting, context: RunContext) -> Answer:
     limits = setting.variant.trial_limits
     short = limits.model_copy(update={"time_s": min(limits.time_s, LONGEST_S)})
     try:
@@ -99,13 +98,8 @@ async def _probe(
             Case(id="probe", dataset="probe", input=setting.prompt),
             setting.variant.model_copy(update={"trial_limits": short, "input_template": None}),
             0,
-            run_id=PROBE_RUN,
             client=setting.client,
-            files=files,
-            secrets=secrets,
-            stage_timeouts=timeouts,
-            scratch_root=scratch_root,
-            pricing=pricing,
+            context=context,
         )
         collected.discard()
     finally:

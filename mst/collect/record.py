@@ -19,10 +19,10 @@ _FREE_FIELDS = ("name", "server", "arguments", "output", "raw_name", "id", "resu
 
 
 def make_record(
-    attempt: Attempt, *, run_id: str, attempt_id: str, started_at: str, duration_ms: float, case_digest: str
+    attempt: Attempt, *, attempt_id: str, started_at: str, duration_ms: float, case_digest: str
 ) -> TrialRecord:
     """The record of a finished attempt, without secrets; `artifacts` is left to whoever stores them."""
-    result, redactor = attempt.result, attempt.redactor
+    result, redactor = attempt.result, attempt.context.redactor
     status, kind, error = _outcome(attempt)
     infrastructure = kind in INFRASTRUCTURE
     input_hash = digest(attempt.case.input)
@@ -31,7 +31,7 @@ def make_record(
     if transcript is not None and redactor:
         transcript = _clean(transcript, redactor)
     return TrialRecord(
-        run_id=run_id,
+        run_id=attempt.context.run_id,
         variant=attempt.variant.name,
         case_id=attempt.case.id,
         dataset_name=attempt.case.dataset,

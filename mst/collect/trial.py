@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import secrets as secrets_of_system
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from mst.clients.contract import Client
 from mst.collect.attempt import Attempt, artifact_folder
+from mst.collect.context import RunContext
 from mst.collect.identity import Setting, setting_of
 from mst.collect.record import make_record
 from mst.collect.workspace import Folders, in_thread
-from mst.config.files import FileSource
-from mst.model.case import Case, StageTimeouts, Variant
+from mst.model.case import Case, Variant
 from mst.model.trial import TrialRecord
-from mst.process.redact import Redactor
 from mst.process.removal import remove_tree
-from mst.providers.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +57,10 @@ async def collect_trial(
     variant: Variant,
     trial: int,
     *,
-    run_id: str,
     client: Client,
-    files: FileSource,
-    secrets: Mapping[str, str],
-    stage_timeouts: StageTimeouts,
-    scratch_root: Path,
-    redactor: Redactor | None = None,
-    case_digest: str | None = None,
+    context: RunContext,
     setting: Setting | None = None,
-    limits: Limits | None = None,
-    pricing: Mapping[str, Any] | None = None,
+    case_digest: str | None = None,
 ) -> Collected:
     """Run one trial: set up, client, diff, export, clean up.
 
@@ -79,40 +68,20 @@ async def collect_trial(
     failed. A fault while cleaning up is noted in `client_diagnostics` and hides nothing.
 
     Args:
-        case: what is to be answered.
-        trial: its number, from 0.
-        run_id: for the record.
-        client: made for this variant.
-        files: finds fixtures and what clients list.
-        stage_timeouts: of the stages around the client.
         variant: as this case sees it (`effective_variant`).
-        secrets: values by name; the client gets those that it needs, and all are removed from what is returned.
-        scratch_root: an existing folder; the workspace and the artifacts are made in it. Best outside any repository.
-        redactor: made from `secrets` unless given; making one costs more than a cheap trial.
-        case_digest: of the case, where it is known already.
+        trial: its number, from 0.
+        client: made for this variant.
         setting: of this client, from `setting_of`, unless it is to be found out here.
-        limits: how fast models may be asked, shared by the trials of a run; none unless given.
-        pricing: USD per million tokens by model.
+        case_digest: of the case, where it is known already.
 
     Raises:
         asyncio.CancelledError: after everything that was started is killed and deleted.
     """
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     started = time.perf_counter()
-    attempt = Attempt(
-        case=case,
-        variant=variant,
-        trial=trial,
-        client=client,
-        files=files,
-        secrets=secrets,
-        timeouts=stage_timeouts,
-        scratch_root=scratch_root,
-        redactor=Redactor(secrets.values()) if redactor is None else redactor,
-        setting=await in_thread(setting_of, variant, client, files) if setting is None else setting,
-        limits=limits or Limits(),
-        pricing=pricing or {},
-    )
+    if setting is None:
+        setting = await in_thread(setting_of, variant, client, context.files)
+    attempt = Attempt(case=case, variant=variant, trial=trial, client=client, setting=setting, context=context)
     try:
         await attempt.run()
         await attempt.clean_up()
@@ -125,7 +94,6 @@ async def collect_trial(
         await in_thread(remove_tree, artifact_folder(attempt.folders))
     record = make_record(
         attempt,
-        run_id=run_id,
         attempt_id=new_attempt_id(),
         started_at=started_at,
         duration_ms=(time.perf_counter() - started) * 1000,

@@ -20,6 +20,7 @@ import pytest
 
 from mst.clients.contract import Client, ClientResult, TrialContext
 from mst.clients.placeholders import render_prompt
+from mst.collect.context import RunContext
 from mst.collect.trial import collect_trial
 from mst.config.files import FileSource, IndexedFiles
 from mst.errors import ConfigError
@@ -27,6 +28,7 @@ from mst.model.base import Model
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
 from mst.model.transcript import Transcript
 from mst.model.trial import TrialRecord
+from mst.process.redact import Redactor
 from mst.sandboxes.contract import Folders
 from mst.sandboxes.open import open_sandbox
 
@@ -245,8 +247,17 @@ def trial_records(
         folder: where workspaces are made.
         between: told the number of each case before its trial.
         at_once: all trials at the same time.
-        more: goes to `collect_trial`, as `limits` and `pricing`.
+        more: of the run's context, as `limits` and `pricing`.
     """
+    context = RunContext(
+        run_id="r",
+        files=files or IndexedFiles(),
+        secrets=secrets or {},
+        redactor=Redactor((secrets or {}).values()),
+        scratch_root=folder,
+        timeouts=StageTimeouts(),
+        **more,
+    )
 
     async def one(client: Client, case: Case, number: int) -> TrialRecord:
         between(number)
@@ -254,13 +265,8 @@ def trial_records(
             case,
             variant,
             trial,
-            run_id="r",
             client=client,
-            files=files or IndexedFiles(),
-            secrets=secrets or {},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=folder,
-            **more,
+            context=context,
         )
         collected.discard()
         return collected.record

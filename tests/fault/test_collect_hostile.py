@@ -9,10 +9,12 @@ import time
 import psutil
 import pytest
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.redact import Redactor
 from mst.process.scratch import scratch_folder
 from mst.testing.client import FAMILY, descendants, wait_for_no_more_than
 
@@ -35,12 +37,15 @@ class Scene:
             case or Case(id="c", dataset="d"),
             variant,
             0,
-            run_id="20260101T000000Z-abcdef",
             client=client_of(variant),
-            files=IndexedFiles(),
-            secrets={},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=self.root,
+            context=RunContext(
+                run_id="20260101T000000Z-abcdef",
+                files=IndexedFiles(),
+                secrets={},
+                redactor=Redactor(()),
+                scratch_root=self.root,
+                timeouts=StageTimeouts(),
+            ),
         )
 
 
@@ -139,12 +144,15 @@ def test_a_workspace_that_was_deleted_is_a_diff_of_deletions(scene, tmp_path):
             case,
             variant,
             0,
-            run_id="20260101T000000Z-abcdef",
             client=client_of(variant),
-            files=files,
-            secrets={},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=tmp_path,
+            context=RunContext(
+                run_id="20260101T000000Z-abcdef",
+                files=files,
+                secrets={},
+                redactor=Redactor(()),
+                scratch_root=tmp_path,
+                timeouts=StageTimeouts(),
+            ),
         )
 
     record = asyncio.run(go()).record

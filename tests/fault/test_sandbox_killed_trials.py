@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.redact import Redactor
 from mst.sandboxes.cgroup import PREFIX, find_place
 from mst.testing.client import FAMILY, descendants, wait_for_no_more_than
 from mst.testing.engine import IMAGE, own_containers
@@ -45,12 +47,15 @@ async def killed(root, number, kind, limit):
             case,
             variant,
             0,
-            run_id="20260101T000000Z-abcdef",
             client=client_of(variant),
-            files=IndexedFiles(),
-            secrets={},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=root,
+            context=RunContext(
+                run_id="20260101T000000Z-abcdef",
+                files=IndexedFiles(),
+                secrets={},
+                redactor=Redactor(()),
+                scratch_root=root,
+                timeouts=StageTimeouts(),
+            ),
         )
     )
     async with limit:

@@ -9,10 +9,12 @@ import sys
 
 import pytest
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.redact import Redactor
 from mst.testing.agentmodel import INPUT_TOKENS, OUTPUT_TOKENS, ToolUse, Turn, agent_model, steps
 from mst.testing.agents import AGENTS, CACHE, KEYS, MODELS, bash, ending, install_agents, program
 from mst.testing.client import descendants, wait_for_no_more_than
@@ -110,12 +112,15 @@ def collect(root, model, name, sandbox="none", *, limits=None, servers=None, opt
             case,
             variant,
             0,
-            run_id="20260101T000000Z-abcdef",
             client=client,
-            files=files,
-            secrets={KEYS[name]: KEY},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=root / "scratch",
+            context=RunContext(
+                run_id="20260101T000000Z-abcdef",
+                files=files,
+                secrets={KEYS[name]: KEY},
+                redactor=Redactor({KEYS[name]: KEY}.values()),
+                scratch_root=root / "scratch",
+                timeouts=StageTimeouts(),
+            ),
         )
     )
     wait_for_no_more_than(before)

@@ -10,9 +10,11 @@ import shutil
 import pytest
 
 from mst.clients.mcp import Mcp
+from mst.collect.context import RunContext
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.redact import Redactor
 from mst.testing.client import descendants, wait_for_no_more_than
 
 COMMIT = ["git", "-c", "user.name=n", "-c", "user.email=n@example.org", "commit", "-q", "-m", "first"]
@@ -78,12 +80,15 @@ def collect(tmp_path, variant, *inputs, files=None, setup=(), client=None):
                         Case(id=f"c{number}", dataset="d", input=given, setup=list(setup)),
                         variant,
                         0,
-                        run_id="20260101T000000Z-abcdef",
                         client=made,
-                        files=files or IndexedFiles(),
-                        secrets={},
-                        stage_timeouts=StageTimeouts(),
-                        scratch_root=tmp_path,
+                        context=RunContext(
+                            run_id="20260101T000000Z-abcdef",
+                            files=files or IndexedFiles(),
+                            secrets={},
+                            redactor=Redactor(()),
+                            scratch_root=tmp_path,
+                            timeouts=StageTimeouts(),
+                        ),
                     )
                 ).record
                 for number, given in enumerate(inputs)

@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.redact import Redactor
 
 
 class Bench:
@@ -56,12 +58,15 @@ class Bench:
             case,
             variant,
             0,
-            run_id="20260101T000000Z-abcdef",
             client=client or client_of(variant),
-            files=self.files,
-            secrets=secrets or {},
-            stage_timeouts=timeouts or StageTimeouts(),
-            scratch_root=self.scratch_root,
+            context=RunContext(
+                run_id="20260101T000000Z-abcdef",
+                files=self.files,
+                secrets=secrets or {},
+                redactor=Redactor((secrets or {}).values()),
+                scratch_root=self.scratch_root,
+                timeouts=timeouts or StageTimeouts(),
+            ),
         )
 
     def left(self):

@@ -9,10 +9,12 @@ import sys
 
 import pytest
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of
 from mst.collect.trial import collect_trial
 from mst.config.files import IndexedFiles
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.redact import Redactor
 from mst.testing.client import descendants, wait_for_no_more_than
 
 pytestmark = pytest.mark.skipif(
@@ -28,12 +30,15 @@ def collect(root, variant, case, files=None):
             case,
             variant,
             0,
-            run_id="20260101T000000Z-abcdef",
             client=client_of(variant),
-            files=files or IndexedFiles(),
-            secrets={"TOKEN": "s3cr3t-token-value"},
-            stage_timeouts=StageTimeouts(),
-            scratch_root=root,
+            context=RunContext(
+                run_id="20260101T000000Z-abcdef",
+                files=files or IndexedFiles(),
+                secrets={"TOKEN": "s3cr3t-token-value"},
+                redactor=Redactor({"TOKEN": "s3cr3t-token-value"}.values()),
+                scratch_root=root,
+                timeouts=StageTimeouts(),
+            ),
         )
     )
     wait_for_no_more_than(before)
@@ -130,12 +135,15 @@ def test_an_mcp_server_runs_inside(tmp_path, lifetime):
                 case,
                 variant,
                 0,
-                run_id="20260101T000000Z-abcdef",
                 client=client,
-                files=files,
-                secrets={},
-                stage_timeouts=StageTimeouts(),
-                scratch_root=tmp_path / "root",
+                context=RunContext(
+                    run_id="20260101T000000Z-abcdef",
+                    files=files,
+                    secrets={},
+                    redactor=Redactor(()),
+                    scratch_root=tmp_path / "root",
+                    timeouts=StageTimeouts(),
+                ),
             )
         finally:
             await client.close()
