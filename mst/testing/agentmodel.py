@@ -73,101 +73,102 @@ def steps(*turns: Turn) -> Script:
 class AgentModel:
     """A running server."""
 
+    url: str
+    """Its root; dialects have their own paths below."""
     script: Script
     key: str | None = None
-    port: int = 0
     asked: deque[Asked] = field(default_factory=lambda: deque(maxlen=KEPT))
     refused: int = 0
     over: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def url(self) -> str:
-        """Its root; dialects have their own paths below."""
-        return f"http://127.0.0.1:{self.port}"
 
 
 @contextmanager
 def agent_model(script: Script, *, key: str | None = None) -> Iterator[AgentModel]:
     """Start a server, and stop it at the end. With `key`, requests with another key get 401."""
-    model = AgentModel(script=script, key=key)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(model))
-    server.daemon_threads = True
-    model.port = server.server_address[1]
+    server = _Server(script, key)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield model
+        yield server.model
     finally:
-        model.over.set()
+        server.model.over.set()
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-def _handler_for(model: AgentModel) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one small class, closed over its server
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-            """Nothing: tests look at `asked`."""
+    def __init__(self, script: Script, key: str | None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = AgentModel(url=f"http://127.0.0.1:{self.server_address[1]}", script=script, key=key)
 
-        def do_HEAD(self) -> None:
-            self._answer(200, b"")
 
-        def do_GET(self) -> None:
-            self._json(404, {"error": {"message": "no such page", "type": "not_found_error"}})
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
-            size = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(min(size, MAX_REQUEST_BYTES)) or b"{}")
-            path = self.path.partition("?")[0]
-            key = self._key()
-            if model.key is not None and key != model.key:
-                model.refused += 1
-                self._json(401, {"type": "error", "error": {"type": "authentication_error", "message": "bad key"}})
-                return
-            dialect = _DIALECTS.get(path.removeprefix("/v1"))
-            if path.endswith("/count_tokens"):
-                self._json(200, {"input_tokens": INPUT_TOKENS})
-            elif dialect is None:
-                self._json(404, {"error": {"message": f"no such path: {path}", "type": "not_found_error"}})
-            else:
-                self._say(dialect, path, key, body)
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Nothing: tests look at `asked`."""
 
-        def _key(self) -> str:
-            return self.headers.get("x-api-key") or (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+    def do_HEAD(self) -> None:
+        self._answer(200, b"")
 
-        def _say(self, dialect: _Dialect, path: str, key: str, body: dict[str, Any]) -> None:
-            asked = Asked(
-                path=path,
-                turn=dialect.turns(body),
-                key=key,
-                model=str(body.get("model")),
-                tools=[_tool_name(tool) for tool in body.get("tools") or []],
-                body=body,
-            )
-            model.asked.append(asked)
-            turn = model.script(asked)
-            model.over.wait(turn.stall_s)
-            if turn.status != 200:
-                self._json(turn.status, {"type": "error", "error": {"type": "api_error", "message": "by script"}})
-            elif body.get("stream"):
-                self._answer(200, b"".join(dialect.stream(asked, turn)), "text/event-stream")
-            else:
-                self._json(200, dialect.whole(asked, turn))
+    def do_GET(self) -> None:
+        self._json(404, {"error": {"message": "no such page", "type": "not_found_error"}})
 
-        def _json(self, status: int, value: Any) -> None:
-            self._answer(status, json.dumps(value).encode())
+    def do_POST(self) -> None:
+        model = self.server.model
+        size = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(min(size, MAX_REQUEST_BYTES)) or b"{}")
+        path = self.path.partition("?")[0]
+        key = self._key()
+        if model.key is not None and key != model.key:
+            model.refused += 1
+            self._json(401, {"type": "error", "error": {"type": "authentication_error", "message": "bad key"}})
+            return
+        dialect = _DIALECTS.get(path.removeprefix("/v1"))
+        if path.endswith("/count_tokens"):
+            self._json(200, {"input_tokens": INPUT_TOKENS})
+        elif dialect is None:
+            self._json(404, {"error": {"message": f"no such path: {path}", "type": "not_found_error"}})
+        else:
+            self._say(dialect, path, key, body)
 
-        def _answer(self, status: int, data: bytes, kind: str = "application/json") -> None:
-            with suppress(ConnectionError):
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+    def _key(self) -> str:
+        return self.headers.get("x-api-key") or (self.headers.get("Authorization") or "").removeprefix("Bearer ")
 
-    return Handler
+    def _say(self, dialect: _Dialect, path: str, key: str, body: dict[str, Any]) -> None:
+        asked = Asked(
+            path=path,
+            turn=dialect.turns(body),
+            key=key,
+            model=str(body.get("model")),
+            tools=[_tool_name(tool) for tool in body.get("tools") or []],
+            body=body,
+        )
+        model = self.server.model
+        model.asked.append(asked)
+        turn = model.script(asked)
+        model.over.wait(turn.stall_s)
+        if turn.status != 200:
+            self._json(turn.status, {"type": "error", "error": {"type": "api_error", "message": "by script"}})
+        elif body.get("stream"):
+            self._answer(200, b"".join(dialect.stream(asked, turn)), "text/event-stream")
+        else:
+            self._json(200, dialect.whole(asked, turn))
+
+    def _json(self, status: int, value: Any) -> None:
+        self._answer(status, json.dumps(value).encode())
+
+    def _answer(self, status: int, data: bytes, kind: str = "application/json") -> None:
+        with suppress(ConnectionError):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
 
 
 def _tool_name(tool: dict[str, Any]) -> str:
