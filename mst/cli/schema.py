@@ -31,6 +31,8 @@ MODELS = {
     "assessment": ("mst.runs.assessing:AssessmentDocument",),
     "in-flight": ("mst.model.printed.fleet:InFlightDocument",),
     "stored-runs": ("mst.model.printed.store:StoredRunsDocument",),
+    "store-fetched": ("mst.model.printed.store:FetchedDocument",),
+    "store-pushed": ("mst.model.printed.store:PushedDocument",),
     "store-verified": ("mst.model.printed.store:VerifiedDocument",),
     "store-cleared": ("mst.model.printed.store:StoreClearedDocument",),
     "fleet-check": ("mst.cli.fleet_check:Probe",),
@@ -61,8 +63,10 @@ PRINTED = {
     "ps": ("in-flight",),
     "run": ("outcome", "plan", "progress"),
     "show": ("outcome", "grade-sets"),
+    "store fetch": ("store-fetched",),
     "store gc": ("store-cleared",),
     "store ls": ("stored-runs",),
+    "store push": ("store-pushed",),
     "store verify": ("store-verified",),
     "validate": ("validation",),
 }
@@ -82,7 +86,8 @@ def command(name: str) -> None:
     --json of     run, grade, attach, show: outcome, plan (--dry-run), grade-sets (--grade-sets), progress (stderr)
                   validate: validation   compare: comparison   diagnose: diagnosis   diff-identity: identities
                   ls: runs   ps: in-flight   judges: judges   judges assess: assessment   doctor: finding (a list)
-                  store ls, verify, gc: stored-runs, store-verified, store-cleared   images build: image
+                  store ls, fetch, push, verify, gc: stored-runs, store-fetched, store-pushed, store-verified,
+                  store-cleared   images build: image
                   fleet check, status, scale, limits, gc: fleet-check, fleet-status, fleet-scale, fleet-limits,
                   broker-cleared
     """

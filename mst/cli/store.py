@@ -12,9 +12,13 @@ import click
 from mst.cli.options import as_json, output_dir, results
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mst.model.manifest import RunManifest
+    from mst.model.printed.base import Printed
     from mst.model.printed.store import StoredRunRow
     from mst.store.contract import Store
+    from mst.store.verify import Wrong
 
 
 @click.group(name="store")
@@ -43,7 +47,7 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
         from mst.model.printed.store import StoredRunsDocument
 
         said = [str(error) for error in wrong]
-        click.echo(json.dumps(StoredRunsDocument(store=store.uri, runs=rows, wrong=said).to_print(), indent=2))
+        _print(StoredRunsDocument(store=store.uri, runs=rows, wrong=said))
     else:
         for row in rows:
             state = "latest" if row.latest else "complete" if row.complete else "partial"
@@ -74,14 +78,22 @@ def _row(run: RunManifest, *, latest: bool) -> StoredRunRow:
 @click.argument("run", metavar="RUN")
 @results
 @output_dir
-def fetch(run: str, results: str | None, output_dir: Path) -> None:
+@as_json
+def fetch(run: str, results: str | None, output_dir: Path, as_json: bool) -> None:
     """Fetch a run into the results root; a regrade's source too.
 
     Every byte is checked. A run is there whole or not at all. RUN is a run ID, its short form, or `latest`.
     """
     from mst.runs.stored import bring
 
-    click.echo(bring(_open(results), run, output_dir).path)
+    store = _open(results)
+    folder = bring(store, run, output_dir)
+    if as_json:
+        from mst.model.printed.store import FetchedDocument
+
+        _print(FetchedDocument(store=store.uri, run_id=folder.run_id, path=str(folder.path)))
+    else:
+        click.echo(folder.path)
 
 
 @command.command(name="push")
@@ -89,7 +101,8 @@ def fetch(run: str, results: str | None, output_dir: Path) -> None:
 @click.option("--repair", is_flag=True, help="Send everything again, over objects whose bytes went wrong.")
 @results
 @output_dir
-def push(run: str, repair: bool, results: str | None, output_dir: Path) -> None:
+@as_json
+def push(run: str, repair: bool, results: str | None, output_dir: Path, as_json: bool) -> None:
     """Push a run from the results root; a regrade's source is pushed first unless it is there.
 
     What is there is not sent again. RUN is a run folder, a run ID, its short form, or `latest`.
@@ -100,7 +113,16 @@ def push(run: str, repair: bool, results: str | None, output_dir: Path) -> None:
     store, folder = _open(results), find_run(run, output_dir)
     with folder.locked():
         manifest = push_folder(store, folder, repair=repair)
-    click.echo(f"{store.uri}: {manifest.eval_name} {manifest.run_id}, generation {manifest.generation}")
+    if as_json:
+        from mst.model.printed.store import PushedDocument
+
+        _print(
+            PushedDocument(
+                store=store.uri, eval=manifest.eval_name, run_id=manifest.run_id, generation=manifest.generation
+            )
+        )
+    else:
+        click.echo(f"{store.uri}: {manifest.eval_name} {manifest.run_id}, generation {manifest.generation}")
 
 
 @command.command(name="verify")
@@ -113,26 +135,49 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
 
     RUN is a run ID, its short form, or `latest`; every run by default.
     """
+    from mst.model.printed.store import VerifiedDocument, WrongObject
+
+    store = _open(results)
+    runs: list[str] = []
+    wrong: dict[str, WrongObject] = {}
+    for one in _verified(store, run, runs):
+        # Another run, or another index, may have named it already.
+        if one.key not in wrong:
+            wrong[one.key] = WrongObject(key=one.key, what=one.what)
+            if not as_json:
+                click.echo(f"{one.key}: {one.what}")
+    if as_json:
+        _print(VerifiedDocument(store=store.uri, runs=len(runs), wrong=list(wrong.values())))
+    checked = (
+        f"{len(wrong) or 'nothing'} wrong in {store.uri}, {len(runs)} {'run' if len(runs) == 1 else 'runs'} checked"
+    )
+    mend = "; 'mst store push RUN --repair', where a good copy is, mends a run" if wrong else ""
+    click.echo(f"mst: {checked}{mend}", err=True)
+    ctx.exit(4 if wrong else 0)
+
+
+def _verified(store: Store, ref: str | None, runs: list[str]) -> Iterator[Wrong]:
+    """What is wrong; `runs` is given the ID of each run that was looked at.
+
+    Raises:
+        UsageError: there is no run, so that nothing wrong would mean nothing.
+    """
+    from mst.errors import UsageError
     from mst.store.find import find_run
     from mst.store.layout import RunKeys
     from mst.store.verify import verify_run, verify_store
 
-    store = _open(results)
-    if run is None:
-        wrong = list(verify_store(store))
-    else:
-        found = find_run(store, run)
-        wrong = list(verify_run(store, RunKeys(found.eval_name, found.run_id)))
-    if as_json:
-        from mst.model.printed.store import VerifiedDocument, WrongObject
-
-        named = [WrongObject(key=one.key, what=one.what) for one in wrong]
-        click.echo(json.dumps(VerifiedDocument(store=store.uri, wrong=named).to_print(), indent=2))
-    else:
-        for one in wrong:
-            click.echo(f"{one.key}: {one.what}")
-    click.echo(f"mst: {len(wrong) or 'nothing'} wrong in {store.uri}", err=True)
-    ctx.exit(4 if wrong else 0)
+    if ref is not None:
+        found = find_run(store, ref)
+        runs.append(found.run_id)
+        yield from verify_run(store, RunKeys(found.eval_name, found.run_id))
+        return
+    any_wrong = False
+    for one in verify_store(store, begun=lambda run: runs.append(run.run_id)):
+        any_wrong = True
+        yield one
+    if not runs and not any_wrong:
+        raise UsageError(f"no run in {store.uri}, so there is nothing to verify; is the URI right?")
 
 
 @command.command(name="gc")
@@ -142,30 +187,66 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
 @click.option("--eval", "eval_name", default=None, help="Only this eval.")
 @results
 @as_json
+@click.pass_context
 def gc(
-    dry_run: bool, age_days: float, abandon: bool, eval_name: str | None, results: str | None, as_json: bool
+    ctx: click.Context,
+    dry_run: bool,
+    age_days: float,
+    abandon: bool,
+    eval_name: str | None,
+    results: str | None,
+    as_json: bool,
 ) -> None:
     """Remove leftovers: what no manifest lists, and dispatches that are over. Try --dry-run first.
 
-    Safe beside pushes and running dispatches. What any run lists is never removed.
+    Safe beside pushes and running dispatches. What any run lists is never removed. Exit 4 when a manifest cannot be
+    read: nothing of its eval is removed then.
     """
-    from mst.model.keys import segment
+    from mst.errors import CorruptFile, FormatError
     from mst.model.printed.store import RemovedObject, StoreClearedDocument
     from mst.store.gc import find_leftovers, remove
 
     store, age = _open(results), timedelta(days=age_days)
-    folders = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
     gone: list[RemovedObject] = []
-    for folder in folders:
-        for leftover in find_leftovers(store, folder, age=age, abandon=abandon):
+    wrong: list[str] = []
+    for folder in _eval_folders(store, eval_name):
+        try:
+            leftovers = find_leftovers(store, folder, age=age, abandon=abandon)
+        except (CorruptFile, FormatError) as error:
+            wrong.append(f"{error}; nothing of {folder} was removed")
+            continue
+        for leftover in leftovers:
             if dry_run or remove(store, leftover):
                 gone.append(RemovedObject(key=leftover.info.key, bytes=leftover.info.size, why=leftover.why))
                 if not as_json:
                     click.echo(f"{leftover.info.key}  {leftover.info.size}  {leftover.why}")
     if as_json:
-        document = StoreClearedDocument(store=store.uri, dry_run=dry_run, removed=gone)
-        click.echo(json.dumps(document.to_print(), indent=2))
+        _print(StoreClearedDocument(store=store.uri, dry_run=dry_run, removed=gone, wrong=wrong))
+    for line in wrong:
+        click.echo(f"mst: {line}", err=True)
     click.echo(f"mst: {len(gone)} objects {'would be ' if dry_run else ''}removed from {store.uri}", err=True)
+    ctx.exit(4 if wrong else 0)
+
+
+def _eval_folders(store: Store, eval_name: str | None) -> list[str]:
+    """Folders of all evals, or of one.
+
+    Raises:
+        UsageError: there is no such eval.
+    """
+    from mst.errors import UsageError
+    from mst.model.keys import segment
+
+    folders = sorted(store.list_folder("").folders)
+    if eval_name is None:
+        return folders
+    if segment(eval_name) not in folders:
+        raise UsageError(f"{store.uri} has no eval {eval_name!r}; 'mst store ls' lists its runs")
+    return [segment(eval_name)]
+
+
+def _print(document: Printed) -> None:
+    click.echo(json.dumps(document.to_print(), indent=2))
 
 
 def _open(uri: str | None) -> Store:

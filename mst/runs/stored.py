@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from mst import __version__
-from mst.errors import AmbiguousRun, CorruptFile, InfrastructureError, UsageError
+from mst.errors import AmbiguousRun, CorruptFile, FormatError, InfrastructureError, UsageError
 from mst.model.keys import RUN_ID, regrade_number, segment
 from mst.model.manifest import RunManifest
 from mst.model.run import LatestRecord, RunRecord
@@ -165,14 +165,16 @@ def claim_in(store: Store) -> Callable[[RunFolder], RunFolder]:
     return claim
 
 
-def stored_runs(store: Store, eval_name: str | None = None) -> tuple[list[RunManifest], list[CorruptFile]]:
+def stored_runs(
+    store: Store, eval_name: str | None = None
+) -> tuple[list[RunManifest], list[CorruptFile | FormatError]]:
     """Manifests of every run of a store, or of one eval, by eval and run ID; and what is wrong with the others."""
     found: list[RunManifest] = []
-    wrong: list[CorruptFile] = []
-    for run in list_runs(store, eval_name):
+    wrong: list[CorruptFile | FormatError] = []
+    for run in list_runs(store, eval_name, nameless=wrong.append):
         try:
             manifest = read_run(store, RunKeys(run.eval_name, run.run_id))
-        except CorruptFile as error:
+        except (CorruptFile, FormatError) as error:
             wrong.append(error)
             continue
         if manifest is not None:
@@ -180,14 +182,14 @@ def stored_runs(store: Store, eval_name: str | None = None) -> tuple[list[RunMan
     return found, wrong
 
 
-def latest_runs(store: Store, eval_names: list[str]) -> tuple[dict[str, str], list[CorruptFile]]:
+def latest_runs(store: Store, eval_names: list[str]) -> tuple[dict[str, str], list[CorruptFile | FormatError]]:
     """The run ID that each eval's `latest.json` names, by eval; and what is wrong with those that cannot be read."""
     found: dict[str, str] = {}
-    wrong: list[CorruptFile] = []
+    wrong: list[CorruptFile | FormatError] = []
     for name in eval_names:
         try:
             record = read_latest(store, name)
-        except CorruptFile as error:
+        except (CorruptFile, FormatError) as error:
             wrong.append(error)
             continue
         if record is not None:

@@ -23,6 +23,7 @@ from mst.store.listing import Listing
 _RUN_OBJECT = re.compile(r"(?:blobs|packs|indexes)/[0-9a-f]{64}")
 _SHARD_MANIFEST = re.compile(r"shards/\d+/manifest\.json")
 _DISPATCH_OBJECT = re.compile(r"(?:bundles|blobs)/[0-9a-f]{64}|shards/\d+/(?:manifest\.json|attempts/.+)")
+_AREAS = {"runs", "dispatches"}
 _DISPATCH = re.compile(r"d[1-9]\d*")
 
 
@@ -40,7 +41,7 @@ class Leftover:
 
 
 def find_leftovers(store: Store, eval_folder: str, *, age: timedelta = GC_AGE, abandon: bool = False) -> list[Leftover]:
-    """What may be removed of one eval, by the store's clock, in the order in which to remove it. Changes nothing.
+    """What may be removed of one eval, by the store's clock, in the order in which to remove it. Writes the clock.
 
     Kept: what the highest manifest of any run lists (a regrade lists its source's objects); what a manifest listed
     that was replaced less than `age` ago, since somebody may still be reading it; everything younger than `age`;
@@ -60,6 +61,8 @@ def find_leftovers(store: Store, eval_folder: str, *, age: timedelta = GC_AGE, a
     """
     if age < LEAST_AGE:
         raise UsageError(f"leftovers younger than {LEAST_AGE.total_seconds() / 3600:.0f} hours are never removed")
+    if not _AREAS.intersection(store.list_folder(eval_folder).folders):
+        return []
     now = folder_now(store, eval_folder)
     # Objects first, manifests after: what a push lists meanwhile is then seen.
     old = [info for info in store.list(eval_folder) if now - info.modified > age]

@@ -64,9 +64,10 @@ def verify_run(
     except (CorruptFile, FormatError):
         found = None
     if found is not None:
-        listings.append(Listing.of(found.manifest))
+        # A source first, since it lists more of a pack that both use.
         if found.manifest.source is not None:
             listings.append(Listing.of_source(keys.eval_name, found.manifest.source))
+        listings.append(Listing.of(found.manifest))
     yield from _listed(store, [*listings, *_shards(store, keys)], seen, workers)
     yield from _unlisted(store, keys, seen, workers)
 

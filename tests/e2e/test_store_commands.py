@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from mst.model.base import digest_bytes
 from mst.model.manifest import RunManifest
 from mst.store import open_store
 from mst.store.find import list_runs, read_run
@@ -162,8 +163,8 @@ def test_a_run_is_fetched_whole_with_its_source(mst, ran, uri, tmp_path):
 def test_verify_finds_every_flipped_bit_and_a_repair_mends_it(mst, ran, uri, store, tmp_path):
     assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
     assert mst("store", "verify", "--results", uri).code == 0
-    keys = [info.key for info in store.list("echoes/runs") if not info.key.endswith("claim.json")]
-    assert len(keys) >= 6
+    keys = [info.key for info in store.list("echoes") if not info.key.endswith("clock")]
+    assert len(keys) >= 8
     for key in keys:
         good = store.get(key)
         for at in {0, len(good) // 2, len(good) - 1}:
@@ -228,7 +229,7 @@ def test_gc_removes_what_nothing_lists_and_only_that(mst, ran, uri, store, tmp_p
     for key in orphans:
         store.put(key, b"leftover")
     age(tmp_path, *(info.key for info in store.list("echoes")))
-    young = f"echoes/runs/{ran}/blobs/{'2' * 64}"
+    young = f"echoes/runs/{ran}/blobs/{digest_bytes(b'being pushed')}"
     store.put(young, b"being pushed")
     said = mst("store", "gc", "--dry-run", "--results", uri, "--json")
     assert {one["key"] for one in json.loads(said.out)["removed"]} == orphans
@@ -314,6 +315,65 @@ def test_an_object_that_is_written_again_meanwhile_stays(uri, store, ran, tmp_pa
     store.put(key, b"leftover")
     assert not remove(store, leftover)
     assert store.get(key) == b"leftover"
+
+
+def test_gc_goes_on_with_other_evals(mst, ran, uri, store, tmp_path):
+    other = write_echo_eval(tmp_path / "eval", name="awry")
+    assert mst("run", other, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    (broken,) = (info.key for info in store.list("awry/runs") if info.key.endswith("manifest.1.json"))
+    store.put(broken, b"{")
+    orphans = [f"{name}/runs/{ran}/blobs/{'0' * 64}" for name in ("awry", "echoes")]
+    for key in orphans:
+        store.put(key, b"leftover")
+    age(tmp_path, *(info.key for info in store.list("")))
+    said = mst("store", "gc", "--results", uri, "--json")
+    document = json.loads(said.out)
+    assert (said.code, [one["key"] for one in document["removed"]]) == (4, orphans[1:])
+    assert [broken in line and "nothing of awry was removed" in line for line in document["wrong"]] == [True]
+
+
+def test_gc_of_what_is_not_there_writes_nothing(mst, ran, uri, store, tmp_path):
+    before = {info.key for info in store.list("")}
+    said = mst("store", "gc", "--eval", "typo", "--results", uri)
+    assert (said.code, len(said.error_lines), "no eval 'typo'" in said.err) == (2, 1, True)
+    store.put("check/writable", b"")
+    assert mst("store", "gc", "--results", uri).code == 0
+    assert {info.key for info in store.list("")} == before | {"check/writable", "echoes/clock"}
+    elsewhere = tmp_path / "elsewhere"
+    assert mst("store", "gc", "--results", f"file:{elsewhere}").code == 0
+    assert not elsewhere.exists()
+
+
+def test_verify_of_no_run_is_a_mistake(mst, uri):
+    said = mst("store", "verify", "--results", uri)
+    assert (said.code, len(said.error_lines), "nothing to verify" in said.err) == (2, 1, True)
+
+
+def test_an_object_of_several_runs_is_read_and_named_once(mst, ran, uri, store, tmp_path):
+    for _ in range(2):
+        assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    (pack,) = (info.key for info in store.list(f"echoes/runs/{ran}/packs"))
+    store.put(pack, store.get(pack)[:-1])
+    said = mst("store", "verify", "--results", uri)
+    assert (said.code, [line.partition(": ")[0] for line in said.out.splitlines()]) == (4, [pack])
+    assert "1 wrong" in said.err
+    assert "3 runs checked" in said.err
+
+
+def test_a_run_of_a_newer_mst_hides_no_other(mst, ran, uri, store, tmp_path):
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    key = RunKeys("echoes", f"{ran}.g2").manifest(1)
+    store.put(key, store.get(key).replace(b"mst.manifest/v1", b"mst.manifest/v9"))
+    said = mst("store", "ls", "--results", uri)
+    assert (said.code, ran in said.out, "upgrade mst" in said.err) == (4, True, True)
+
+
+def test_what_was_pushed_and_fetched_is_told_as_json(mst, ran, uri, tmp_path):
+    said = mst("store", "push", ran, "--output-dir", tmp_path / "here", "--results", uri, "--json")
+    assert json.loads(said.out) == {"store": uri, "eval": "echoes", "runId": ran, "generation": 1}
+    said = mst("store", "fetch", ran, "--output-dir", tmp_path / "there", "--results", uri, "--json")
+    path = str(run_folder(tmp_path / "there", ran))
+    assert json.loads(said.out) == {"store": uri, "runId": ran, "path": path}
 
 
 def test_leftovers_younger_than_a_day_are_never_removed(mst, ran, uri):

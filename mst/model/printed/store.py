@@ -28,8 +28,25 @@ class StoredRunsDocument(Printed):
     """Why some cannot be read."""
 
 
+class FetchedDocument(Printed):
+    """`mst store fetch`."""
+
+    store: str
+    run_id: RunId
+    path: str
+
+
+class PushedDocument(Printed):
+    """`mst store push`."""
+
+    store: str
+    eval: str
+    run_id: RunId
+    generation: int
+
+
 class WrongObject(Printed):
-    """An object that is not what a manifest says."""
+    """An object that is not as it was written."""
 
     key: str
     what: str
@@ -39,6 +56,8 @@ class VerifiedDocument(Printed):
     """`mst store verify`."""
 
     store: str
+    runs: int
+    """How many were checked."""
     wrong: list[WrongObject]
 
 
@@ -56,3 +75,5 @@ class StoreClearedDocument(Printed):
     store: str
     dry_run: bool
     removed: list[RemovedObject]
+    wrong: list[str]
+    """Why of some evals nothing was removed."""
