@@ -18,6 +18,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from mst.clients.contract import ClientResult, TrialContext
+from mst.clients.llm_options import LlmOptions
 from mst.clients.llm_tools import ServerTool, arguments_of, offered, shortened
 from mst.clients.placeholders import Values
 from mst.clients.program import usage_limit_of
@@ -33,7 +34,6 @@ from mst.providers.patience import QUEUE_S, Patience
 from mst.providers.spending import priced
 
 if TYPE_CHECKING:
-    from mst.clients.llm import LlmOptions
     from mst.clients.mcp_servers import Servers
     from mst.clients.mcp_session import Session
 
