@@ -100,6 +100,8 @@ def schema_of(name: str) -> dict[str, Any]:
 
     from pydantic import TypeAdapter
 
+    from mst.model.described import DescribedSchema
+
     targets = [target.partition(":") for target in MODELS[name]]
     kinds = [getattr(importlib.import_module(module), attribute) for module, _, attribute in targets]
     adapters: list[tuple[int, Literal["validation"], TypeAdapter[Any]]] = [
@@ -108,6 +110,6 @@ def schema_of(name: str) -> dict[str, Any]:
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     by_alias = name not in WRITTEN
     if len(adapters) == 1:
-        return {**head, **adapters[0][2].json_schema(by_alias=by_alias)}
-    refs, definitions = TypeAdapter.json_schemas(adapters, by_alias=by_alias)
+        return {**head, **adapters[0][2].json_schema(by_alias=by_alias, schema_generator=DescribedSchema)}
+    refs, definitions = TypeAdapter.json_schemas(adapters, by_alias=by_alias, schema_generator=DescribedSchema)
     return {**head, "title": name, "anyOf": list(refs.values()), **definitions}

@@ -15,7 +15,7 @@ from mst.model.case import Variant
 class Options(Model):
     """Base of option schemas: unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class NoOptions(Options):

@@ -27,7 +27,6 @@ class Written(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         loc_by_alias=False,
-        use_attribute_docstrings=True,
     )
 
     def given(self) -> dict[str, Any]:

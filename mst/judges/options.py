@@ -21,7 +21,7 @@ class Options(Model):
         main: the option that a bare value is for, as in `contains_text: ok`; empty when there is none.
     """
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     main: ClassVar[str] = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from mst.model.base import Model
 from mst.model.keys import ComparisonKey, TrialKey
@@ -12,8 +12,6 @@ from mst.model.keys import ComparisonKey, TrialKey
 
 class GivenBy(Model):
     """The verdicts of some graders on one unit, and who gave them. A later line about the same verdict counts."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: Literal["given"] = "given"
     trial: TrialKey | None = None

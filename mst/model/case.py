@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from mst.model.base import FileRef, Model, digest
 
@@ -14,8 +14,6 @@ JSONMap = dict[str, Any]
 
 class Identity(Model):
     """What makes two graders the same. Verdicts are only kept across gradings whose identities are equal."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: str
     plugin: str | None = None
@@ -35,8 +33,6 @@ class Identity(Model):
 
 class GraderSpec(Model):
     """One assertion, judge or pairwise judge with its settings, files by digest."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: str
     """`contains_text`, `command`, `python`, or a plugin's `<namespace>/<kind>/<name>`."""
@@ -112,8 +108,6 @@ class StageTimeouts(Model):
 
 class Case(Model):
     """One thing to be answered. Immutable; `digest` is over everything but the digest itself."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     dataset: str
@@ -198,8 +192,6 @@ class Variant(Model):
 
 class EvalPlan(Model):
     """An eval config as resolved: what a run, a bundle and a regrade work from. Cases travel beside it."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     name: str
     description: str | None = None

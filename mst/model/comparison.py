@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict
-
 from mst.model.base import Model
 from mst.model.keys import RunId
 from mst.model.numbers import Rate
@@ -41,8 +39,6 @@ class Change(Model):
 class MatchedCases(Model):
     """Which cases both have, by ID and content."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     matched: int
     changed: list[str] = []
     """Same ID, other content: not compared, unless both are gradings of the same trials."""
@@ -64,8 +60,6 @@ class ComparedSide(Model):
 
 class TrialFlips(Model):
     """Trials that two gradings of them see differently."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     trials: int
     """That both gradings cover."""
@@ -101,8 +95,6 @@ class DecisionChange(Model):
 
 class RunComparison(Model):
     """The second of two runs held against the first."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     first: ComparedRun
     second: ComparedRun

@@ -69,13 +69,9 @@ class Signed(Model):
     signature: Base64
     """Ed25519 over the RFC 8785 bytes of `payload`, 64 bytes in base64."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
 
 class ShardLimits(Model):
     """What a shard may use. Values in Redis may lower these, never raise them."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     attempts: int = Field(DEFAULT_ATTEMPTS, ge=1)
     """Attempts that may be lost in all."""
@@ -92,8 +88,6 @@ class Envelope(Document):
 
     Holds references and digests only: no case text and no secret.
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = ENVELOPE_FORMAT
     KIND: ClassVar[str] = "envelope"
@@ -155,8 +149,6 @@ class Message(Document):
 
 class Grant(Document):
     """The record of a sealed blob of secrets. Signed on its own, so that a blob can't be swapped."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = GRANT_FORMAT
     KIND: ClassVar[str] = "grant"
@@ -266,8 +258,6 @@ class DispatchRecord(Sealed):
     A coordinator that knows only the store's URI rebuilds everything from it.
     """
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     FORMAT: ClassVar[str] = DISPATCH_FORMAT
     KIND: ClassVar[str] = "dispatch"
     format: Literal["mst.dispatch/v1"] = "mst.dispatch/v1"
@@ -316,8 +306,6 @@ CloseReason = Literal["done", "cancelled", "gave-up", "resumed", "distrusted"]
 
 class ClosedShard(Model):
     """How one shard ended."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     shard: int = Field(ge=0)
     manifest_sha256: Sha256

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import ConfigDict
-
 from mst.model.base import Model, digest
 
 PARTS: dict[str, str] = {
@@ -42,8 +40,6 @@ PARTS: dict[str, str] = {
 
 class AttemptIdentity(Model):
     """Of one attempt. Two attempts are comparable when their hashes are equal."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     hash: str
     """SHA-256 over the canonical JSON of the parts."""

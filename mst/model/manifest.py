@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from mst.model.base import Document, Model, RelativePath
 from mst.model.keys import RunId
@@ -20,8 +20,6 @@ Size = Annotated[int, Field(ge=0)]
 class ManifestFile(Model):
     """One file of a run or shard: where it goes, what its bytes are, and which object holds them."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     path: RelativePath
     """In the run folder; for a shard, `units/<name>` and what lies beside the units."""
     size: Size
@@ -33,8 +31,6 @@ class ManifestFile(Model):
 
 class Pack(Model):
     """Many small files in one object, with an index object that lists them (`PackHeader`, then a `PackEntry` each)."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     sha256: Sha256
     size: Size
@@ -73,8 +69,6 @@ PackPath = Annotated[str, StringConstraints(pattern=rf"^{_PART}(?:/{_PART})*$")]
 class PackEntry(Model):
     """Every further line of a pack's index: one file. In order of offset, then path."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     path: PackPath
     size: Size
     sha256: Sha256
@@ -96,8 +90,6 @@ class SourceRun(Model):
 
 class _Manifest(Sealed):
     """What manifests of both kinds say."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = MANIFEST_FORMAT
     format: Literal["mst.manifest/v1"] = "mst.manifest/v1"
@@ -129,8 +121,6 @@ class _Manifest(Sealed):
 class RunManifest(_Manifest):
     """`manifest.<generation>.json`: one state of a run. The highest valid one is the run."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     KIND: ClassVar[str] = "run"
     kind: Literal["run"] = "run"
 
@@ -143,8 +133,6 @@ class RunManifest(_Manifest):
 
 class ShardManifest(_Manifest):
     """`shards/<i>/manifest.json`: how a shard of a dispatch ended. Created once."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     KIND: ClassVar[str] = "shard"
     kind: Literal["shard"] = "shard"
@@ -161,8 +149,6 @@ class ShardManifest(_Manifest):
 
 class RegradeClaim(Sealed):
     """`claim.json`: takes the number of a regrade before any work is done on it."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = MANIFEST_FORMAT
     KIND: ClassVar[str] = "claim"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
-
 from mst.model.base import Model
 
 
@@ -16,8 +14,6 @@ class Rate(Model):
 
 class PositionUse(Model):
     """How a pairwise judge that was asked in both orders used the two slots."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     pairs: int
     """Pairs of answers that it saw in both orders."""
@@ -36,8 +32,6 @@ class PositionUse(Model):
 
 class RepeatRate(Model):
     """What k of a case's trials do, without bias; means over the cases with at least k scored trials."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     k: int
     pass_at_k: float | None = None
@@ -65,8 +59,6 @@ class GroupSummary(Model):
 class EnoughRecord(Model):
     """Whether a comparison has enough data, and what would be enough."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     units: int
     """Cases or families compared."""
     decisive_units: int
@@ -86,8 +78,6 @@ class EnoughRecord(Model):
 class MetricDifference(Model):
     """A metric's mean difference, candidate less baseline, over the cases where both know it. Never a verdict."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     difference: float | None = None
     interval: Rate | None = None
     level: float
@@ -101,8 +91,6 @@ class MetricDifference(Model):
 
 class RegressionRecord(Model):
     """One case tagged `regression` that passes less often under the candidate."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     case_id: str
     baseline_passed: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from mst.model.base import Document, Model
 from mst.model.keys import RunId
@@ -65,8 +65,6 @@ class CaseRequest(Model):
 
 class CaseResult(Model):
     """One case for one variant."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     variant: str

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict
-
 from mst.model.base import Document, Model
 from mst.model.case import DatasetRecord, EvalPlan
 from mst.model.keys import RunId
@@ -51,8 +49,6 @@ class ShardMachine(Model):
 class GradingRunner(Model):
     """Where a grading ran. Differs between runners, as no other part of a regrade does."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     name: str
     options: dict[str, Any] | None = None
     shards: int
@@ -65,8 +61,6 @@ class GradingRunner(Model):
 
 class Grading(Model):
     """How a run was graded."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     runner: GradingRunner
     reused_from: RunId | None = None
@@ -131,8 +125,6 @@ class Selection(Model):
 
 class RunRecord(Document):
     """`run.json`: what was run, with what, where, and how far it came."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = RUN_FORMAT
     KIND: ClassVar[str] = "run"

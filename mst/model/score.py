@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from mst.errors import GradingFault
 from mst.model.base import Document, Model
@@ -34,8 +34,6 @@ class CheckResult(Model):
 
 class GraderScore(Model):
     """One grader's finding on one trial. `error` set means it gave no verdict; `skipped` that it was not asked."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     passed: bool = Field(alias="pass")
     details: str = ""
@@ -101,8 +99,6 @@ class PairCall(Model):
 
 class Preference(Model):
     """A pairwise judge's finding on one case."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     judge: str
     preference: Side | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, StringConstraints
+from pydantic import StringConstraints
 
 from mst.errors import CorruptFile
 from mst.model.base import Document, digest_bytes
@@ -15,8 +15,6 @@ UNSEALED = "0" * 64
 
 class Sealed(Document):
     """A document with a checksum. Its bytes are what `to_json` gives."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     checksum: Sha256 = UNSEALED
     """SHA-256 of the document's bytes with 64 zeros in this place: nothing else tells whether they are as they were.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from mst.errors import GradingFault
 from mst.model.base import Document, Model, canonical, digest_bytes
@@ -29,8 +29,6 @@ class BundleRecord(Document):
     `transcripts`, listed in `transcripts.jsonl`; artifacts under `artifacts/<sha256>`) and `earlier.jsonl` (gradings
     that a resume keeps).
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = SHARD_FORMAT
     KIND: ClassVar[str] = "bundle"
@@ -78,8 +76,6 @@ class BundledTrial(Model):
 
 class Unit(Document):
     """One finished unit as a file: self-describing, so that another attempt or the coordinator can adopt it."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = SHARD_FORMAT
     KIND: ClassVar[str] = "unit"

@@ -80,8 +80,6 @@ class Counts(Model):
 class VerdictRecord(Model):
     """The decision on one candidate, in a word and in numbers."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     candidate: str
     baseline: str
     verdict: Literal["better", "worse", "no difference shown", "cannot tell"]
@@ -198,8 +196,6 @@ class PreviousRun(Model):
 
 class HealthFinding(Model):
     """A sign that a grader cannot be trusted."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     grader: str
     kind: str

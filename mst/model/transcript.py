@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from mst.model.base import Model
 
@@ -20,8 +20,6 @@ Amount = Annotated[float, Field(ge=0, le=MOST)]
 
 class Usage(Model):
     """Tokens, money and time. A value that is not known is absent, never 0."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -49,8 +47,6 @@ class Usage(Model):
 
 class Event(Model):
     """One thing that the program under test did or said."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     kind: EventKind
     source: Literal["mcp", "builtin"] = "builtin"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict
-
 from mst.errors import ErrorKind
 from mst.model.base import Document, FileRef, canonical, digest_bytes
 from mst.model.identity import AttemptIdentity
@@ -19,8 +17,6 @@ LimitHit = Literal["timeout", "cost", "tokens", "turns", "output", "memory", "di
 
 class TrialRecord(Document):
     """`transcripts/<variant>/<case-id>/<trial>.json`."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     FORMAT: ClassVar[str] = RUN_FORMAT
     KIND: ClassVar[str] = "trial"

@@ -30,7 +30,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s@]+$")]
 class Endpoint(Model):
     """One way to reach a model."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     model: Annotated[str, Field(min_length=1)]
     """`openai:NAME`, `anthropic:NAME`, `google:NAME`; or a bare name with `provider` or `base_url` beside it."""

@@ -17,7 +17,7 @@ from mst.shards.contract import Cancel, RunnerContext, ShardEvents, ShardOutcome
 class LocalOptions(Model):
     """`--runner-option` of the local runner."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
+    model_config = ConfigDict(extra="forbid", alias_generator=None)
 
     shards: int = Field(default=1, ge=1, le=1)
     """One; for more take `--runner process`."""

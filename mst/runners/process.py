@@ -27,7 +27,7 @@ from mst.shards.turns import Turns
 class ParallelOptions(Model):
     """What runners of this machine share."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
+    model_config = ConfigDict(extra="forbid", alias_generator=None)
 
     shards: int = Field(default=1, ge=1, le=10_000)
     """How many shards the cases are split into."""

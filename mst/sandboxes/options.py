@@ -46,7 +46,7 @@ HostName = Annotated[str, AfterValidator(host_name)]
 class SandboxOptions(Model):
     """`sandbox` of a variant. Limits are over everything that a trial runs, together."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
+    model_config = ConfigDict(extra="forbid", alias_generator=None)
 
     kind: Kind = "none"
     network: Network | None = None

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict
-
 from mst.model.base import Model
 
 
 class Printed(Model):
     """One document on standard output, or one line of several."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     def to_print(self) -> dict[str, Any]:
         """As plain JSON types, nulls included."""

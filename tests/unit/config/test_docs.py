@@ -11,6 +11,8 @@ from pathlib import Path
 
 from pydantic_core import PydanticUndefined
 
+from mst.model.described import meanings
+
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "eval-config.md"
 TABLE = re.compile(r"<!-- table: (?P<target>\S+) -->\n.*?<!-- end -->", re.DOTALL)
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false"}
@@ -52,8 +54,8 @@ def table(target: str) -> str:
     model = getattr(importlib.import_module(module), name)
     rows = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
     for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required()):
-        assert field.description, f"{target}.{key} has no docstring"
-        meaning = " ".join(field.description.split())
+        assert key in meanings(model), f"{target}.{key} has no docstring"
+        meaning = " ".join(meanings(model)[key].split())
         rows.append(f"| `{key}` | {said(field.annotation)} | {default(field)} | {meaning} |")
     return "\n".join(rows)
 
