@@ -11,6 +11,7 @@ import functools
 import inspect
 import itertools
 import textwrap
+
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
