@@ -249,25 +249,19 @@ def trial_records(
         at_once: all trials at the same time.
         more: of the run's context, as `limits` and `pricing`.
     """
-    context = RunContext(
-        run_id="r",
-        files=files or IndexedFiles(),
-        secrets=secrets or {},
-        redactor=Redactor((secrets or {}).values()),
-        scratch_root=folder,
-        timeouts=StageTimeouts(),
-        **more,
-    )
 
     async def one(client: Client, case: Case, number: int) -> TrialRecord:
         between(number)
-        collected = await collect_trial(
-            case,
-            variant,
-            trial,
-            client=client,
-            context=context,
+        context = RunContext(
+            run_id="r",
+            files=files or IndexedFiles(),
+            secrets=secrets or {},
+            redactor=Redactor((secrets or {}).values()),
+            scratch_root=folder,
+            timeouts=StageTimeouts(),
+            **more,
         )
+        collected = await collect_trial(case, variant, trial, client=client, context=context)
         collected.discard()
         return collected.record
 
