@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from mst import __version__
 from mst.config.secrets import read_expiries
 from mst.config.settings import Settings
-from mst.errors import BrokerError, ObjectMissing, SecretMissing, UsageError
+from mst.errors import BrokerError, ObjectMissing, RunnerError, SecretMissing, UsageError
 from mst.fleet.app import make_app
 from mst.fleet.broker_check import check_broker
 from mst.fleet.closing import close_dispatch, is_closed
@@ -70,7 +70,7 @@ PACE = threading.Event()
 class CeleryOptions(Model):
     """`--runner-option` of the celery runner."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, alias_generator=None)
+    model_config = ConfigDict(extra="forbid", alias_generator=None)
 
     shards: int = Field(default=2, ge=1, le=10_000)
     """How many shards the cases are split into."""
@@ -206,7 +206,11 @@ class CeleryRunner:
             self._dispatch(shards, events)
 
     def _dispatch(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Sent:
-        if not self._options.wait and not self._is_served(events):
+        try:
+            is_served = self._options.wait or self._is_served(events)
+        except BrokerError as error:
+            raise RunnerError(f"nothing was sent: {error}") from error
+        if not is_served:
             raise UsageError(
                 f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version "
                 f"({__version__}), or wait for one with --runner-option wait=true"
@@ -452,7 +456,9 @@ class CeleryRunner:
         """See `Runner.recorded_options`. Broker and store of a fleet are said, so that `attach` finds its way back."""
         recorded = self._options.model_dump(exclude_defaults=True, by_alias=True) | {"shards": self._options.shards}
         if self._fleet is None:
-            recorded |= {"broker": self._broker, "store": redacted(self._store_uri)}
+            # a folder is said as it is found from anywhere, not from where this command was given
+            uri = self._store.uri if self._store_uri.startswith("file:") else self._store_uri
+            recorded |= {"broker": self._broker, "store": redacted(uri)}
         return recorded
 
     def close(self) -> None:

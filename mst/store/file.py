@@ -45,7 +45,8 @@ class FileStore:
     """A store in a folder, which is made by the first write. Several processes and machines may use it at once."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root.absolute()
+        # one spelling for one folder: what names objects by it is compared with it
+        self._root = Path(os.path.abspath(root))  # noqa: PTH100 - links stay: another machine may have others
 
     @property
     def uri(self) -> str:

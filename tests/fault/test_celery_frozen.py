@@ -72,3 +72,18 @@ def test_a_command_that_finds_its_broker_frozen_leaves_nothing(bed):
     (line,) = said.error_lines
     assert line.startswith(f"mst: broker {without_password(bed.fleet.broker.url)}: the broker does not answer; ")
     assert len(regrades_of(bed.source)) == before
+
+
+def test_a_command_whose_broker_goes_before_anything_is_sent_leaves_nothing(bed):
+    bed.ready(0)
+    before = len(regrades_of(bed.source))
+    running = bed.start()
+    for line in running.stderr:
+        if "no worker says yet" in line:
+            break
+    bed.fleet.broker.kill()
+    said = ended(running)
+    bed.fleet.revive()
+    assert said.code == 4, said.err
+    assert "nothing was sent" in said.err
+    assert len(regrades_of(bed.source)) == before

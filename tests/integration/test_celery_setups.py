@@ -1,5 +1,6 @@
 """Wrong set-ups of a fleet: one clear line each with what to do, the right exit code, and nothing half-written."""
 
+import os
 import shutil
 import urllib.request
 from contextlib import contextmanager
@@ -331,9 +332,11 @@ def test_envelopes_of_another_version_or_past_their_deadline_are_refused_logged_
     assert not bed.fleet.is_at_work()
 
 
-def test_the_broker_that_is_recorded_has_no_password(bed):
+def test_the_broker_that_is_recorded_has_no_password_and_the_store_is_found_from_any_folder(bed):
     bed.ready(1)
-    assert bed.grade(shards=1).code in (0, 1)
+    relative = os.path.relpath(bed.fleet.store_uri.removeprefix("file:"), bed.home)
+    assert bed.grade(shards=1, env={"MST_STORE": f"file:{relative}"}).code in (0, 1)
+    assert bed.newest().run().grading.runner.options["store"] == bed.fleet.store_uri
     recorded = bed.newest().run().grading.runner.options
     assert recorded["broker"] == without_password(bed.fleet.broker.url)
     password = bed.fleet.broker.url.partition("://:")[2].partition("@")[0]
