@@ -34,7 +34,7 @@ CENT_USD = 0.01
 FORECAST_AFTER_S = 5.0
 FORECAST_SHARE = 20
 """The time left is told after so many seconds, or one in so many units: the first ones wait for programs to start."""
-STATE_WORDS = {"committed": "done", "queued": "waiting", "lost": "going out again"}
+STATE_WORDS = {"committed": "done", "queued": "waiting", "lost": "going out again", "given_back": "changing workers"}
 """States of shards that have a plainer word on a terminal; `--json` keeps the states."""
 
 
@@ -116,10 +116,15 @@ class Progress:
     def state(self, state: ShardState) -> None:
         """See `ShardEvents.state`."""
         with self._lock:
+            before = self._shards.get(state.shard)
             self._shards[state.shard] = state.state
             if state.state in ("lost", "failed") and state.reason:
                 again = ", and goes out again" if state.state == "lost" else ""
                 self._say_lost(f"shard {state.shard} {state.state}{again}: {state.reason}")
+            elif state.state == "given_back":
+                self._say_lost(f"shard {state.shard} given back by {state.machine or 'its worker'}: {state.reason}")
+            elif before == "given_back" and state.state in ("starting", "running"):
+                self._say_lost(f"shard {state.shard} goes on: {state.machine or 'another worker'} has it")
             elif state.state == "cancelled" and state.reason and state.reason.startswith("the budget"):
                 self._say(state.reason)
             self._show()

@@ -13,7 +13,7 @@ from mst.fleet.closing import close_dispatch
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GrantSlots, GrantTarget
 from mst.fleet.ledger_records import Head, LedgerEvent
-from mst.fleet.ledger_states import FINAL, Entry, State
+from mst.fleet.ledger_states import FINAL, UNCOUNTED, Entry, State
 from mst.model.fleet import CloseReason
 from mst.model.manifest import ShardManifest
 from mst.model.shard import Hello, unit_name
@@ -33,15 +33,15 @@ WORDS = {
     "died": "its worker is gone",
     "crashed": "its process ended before it was done",
     "silence": "its process said nothing for too long",
-    "drain": "its worker is being stopped",
+    "drain": "it was told to end (drained)",
     "preempted": "its machine is taken away",
     "protocol": "its process sent what was not planned",
     "no_machine": "its machine could not be made",
     "out_of_memory": "it used more memory than it may",
-    "store": "its worker could not reach the result store",
-    "incompatible": "its worker has another version",
+    "store": "it could not reach the result store",
+    "incompatible": "it has another version",
     "incomplete": "some of its units are missing",
-    "broker": "its worker could not reach the broker",
+    "broker": "it could not reach the broker",
     "waiting_token": "a credential expires: renew it in the secrets file; the shard waits for that",
     "disk": "it used more disk than a shard may",
     "time": "it took longer than a shard may",
@@ -127,22 +127,30 @@ class Follower:
         self._count(line.shard, line.done)
         if line.event not in SHOWN_EVENTS:
             return
-        lost = line.event in ("give_back", "expire")
-        if lost:
-            self._lost_for[line.shard] = WORDS.get(line.reason, line.reason)
-        reason = WORDS.get(line.reason, line.reason) if lost or line.event == "finish" else None
-        self._say(line.shard, "lost" if lost else SHOWN[line.state], line.attempt_id or None, reason)
+        reason = WORDS.get(line.reason, line.reason) or None
+        state = SHOWN[line.state]
+        if line.event in ("give_back", "expire") and line.state not in FINAL:
+            self._lost_for[line.shard] = reason or "its worker was lost"
+            state = "given_back" if line.event == "give_back" and line.reason in UNCOUNTED else "lost"
+        self._say(line.shard, state, line.attempt_id or None, reason, line.worker or None)
 
     def _show_entry(self, shard: int, entry: Entry) -> None:
         """What no event told: the stream is short, began anew after a wipe, and nobody reads it while asleep."""
         self._count(shard, entry.done)
         state, shown = SHOWN[entry.state], self._shown.get(shard)
-        if state != shown and (state, shown) != ("queued", "lost"):
-            self._say(shard, state, entry.attempt_id or None)
+        if state != shown and not (state == "queued" and shown in ("lost", "given_back")):
+            self._say(shard, state, entry.attempt_id or None, worker=entry.worker or None)
 
-    def _say(self, shard: int, state: Shown, attempt: str | None = None, reason: str | None = None) -> None:
+    def _say(
+        self,
+        shard: int,
+        state: Shown,
+        attempt: str | None = None,
+        reason: str | None = None,
+        worker: str | None = None,
+    ) -> None:
         self._shown[shard] = state
-        self.events.state(ShardState(shard=shard, state=state, attempt=attempt, reason=reason))
+        self.events.state(ShardState(shard=shard, state=state, attempt=attempt, machine=worker, reason=reason))
 
     def _count(self, shard: int, done: int) -> None:
         if done != self._counted.get(shard):

@@ -74,6 +74,7 @@ class LedgerEvent:
         id: its place; pass the last one to `events` to read on.
         event: the move (`acquire`, `start`, `progress`, `give_back`, `finish`, `commit`, `expire`, `revive`, ...).
         done: durable units of the shard.
+        worker: that holds the shard, or held it before the move.
     """
 
     id: str
@@ -83,6 +84,7 @@ class LedgerEvent:
     attempt_id: str
     done: int
     reason: str
+    worker: str = ""
 
 
 def entry_args(seed: EntrySeed) -> list[str | int]:
@@ -186,6 +188,7 @@ def event_of(place: str, fields: dict[str, str]) -> LedgerEvent:
             attempt_id=fields["attemptId"],
             done=int(fields["done"]),
             reason=fields["reason"],
+            worker=fields.get("worker", ""),
         )
     except (KeyError, ValueError) as error:
         raise BrokerError(f"an event {place} in the ledger is damaged") from error

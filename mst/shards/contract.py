@@ -27,7 +27,8 @@ LossReason = Literal[
     "lost",
     "budget",
 ]
-Shown = Literal["queued", "starting", "running", "lost", "committed", "failed", "cancelled"]
+Shown = Literal["queued", "starting", "running", "lost", "given_back", "committed", "failed", "cancelled"]
+"""`given_back`: its worker stopped as it was told to, or had to, and took care of what it had finished."""
 TERMINAL: frozenset[LossReason] = frozenset({"version", "refused", "cancelled", "budget"})
 """Reasons that no other attempt would change."""
 

@@ -132,7 +132,7 @@ def test_a_drained_worker_finishes_its_unit_and_another_takes_the_rest(bed, here
     bed.fleet.start()
     said = ended(running)
     assert said.code in (0, 1), said.err
-    assert "its worker is being stopped" in said.err
+    assert "it was told to end (drained)" in said.err
     assert set(bed.quiz.calls().values()) == {1}
     assert differences(here.path, bed.newest().path) == []
 

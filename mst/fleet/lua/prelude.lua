@@ -21,6 +21,8 @@ local e = {
   units = tonumber(r[7]), done = tonumber(r[8]), doneAtGrant = tonumber(r[9]), lost = tonumber(r[10]),
   idle = tonumber(r[11]), reason = r[12], sent = tonumber(r[13]), sends = tonumber(r[14]),
 }
+-- who holds the shard, or held it before this move
+local holder = e.worker
 local HELD = {leased = true, running = true}
 local FINAL = {committed = true, failed = true, cancelled = true}
 
@@ -109,7 +111,7 @@ local function save(event)
     'sentMs', int(e.sent), 'sends', int(e.sends))
   if event then
     redis.call('XADD', KEYS[5], 'MAXLEN', '~', EVENTS_MAX, '*', 'event', event, 'shard', ARGV[1], 'state', e.state,
-      'attemptId', e.id, 'done', int(e.done), 'reason', e.reason)
+      'attemptId', e.id, 'worker', e.worker ~= '' and e.worker or holder, 'done', int(e.done), 'reason', e.reason)
   end
   local keep = int(math.max(terms.deadline, now) + RETENTION_MS)
   for _, key in ipairs(KEYS) do

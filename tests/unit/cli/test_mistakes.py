@@ -52,10 +52,15 @@ def test_shards_are_told_of_in_plain_words(capsys):
         progress.one_more(passed=True)
         progress.state(ShardState(shard=0, state="committed"))
         progress.state(ShardState(shard=1, state="queued"))
-        progress.state(ShardState(shard=2, state="lost", reason="its worker is being stopped"))
+        progress.state(ShardState(shard=2, state="lost", reason="its worker is gone"))
+        progress.state(ShardState(shard=3, state="given_back", machine="w1", reason="it was told to end (drained)"))
+        progress.state(ShardState(shard=4, state="given_back", machine="w1", reason="it was told to end (drained)"))
+        progress.state(ShardState(shard=4, state="starting", machine="w2"))
     said = capsys.readouterr().err.splitlines()
-    assert "mst: shard 2 lost, and goes out again: its worker is being stopped" in said
-    assert "shards: 1 done, 1 going out again, 1 waiting" in said[-1]
+    assert "mst: shard 2 lost, and goes out again: its worker is gone" in said
+    assert "mst: shard 4 given back by w1: it was told to end (drained)" in said
+    assert "mst: shard 4 goes on: w2 has it" in said
+    assert "shards: 1 done, 1 changing workers, 1 going out again, 1 waiting, 1 starting" in said[-1]
 
 
 @pytest.mark.parametrize(
