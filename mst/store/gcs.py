@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from mst.errors import (
     MstError,
@@ -28,6 +27,7 @@ from mst.errors import (
     StoreUnavailable,
     UsageError,
 )
+from mst.store.address import read_address
 from mst.store.contract import (
     GET_MAX_BYTES,
     Digested,
@@ -66,17 +66,12 @@ def open_gcs(uri: str, environ: Mapping[str, str]) -> Store:
     Raises:
         UsageError: a URI or a setting that is wrong, or Google's client is not installed.
     """
-    parts = urlsplit(uri)
-    settings = _settings(parts)
-    prefix = parts.path.strip("/")
-    if not parts.netloc or "@" in parts.netloc or ":" in parts.netloc:
-        raise UsageError("a store URI is gs://BUCKET/PREFIX; an endpoint goes into ?endpoint_url=...")
-    check_prefix(prefix)
+    address = read_address(uri, SETTINGS)
     try:
         from google.cloud import storage  # noqa: F401, PLC0415 - optional and heavy
     except ImportError as error:
         raise UsageError("gs: stores need the extra gcs: pip install 'mst[gcs]'") from error
-    return GcsStore(parts.netloc, prefix, settings, environ)
+    return GcsStore(address.bucket, address.prefix, address.settings, environ)
 
 
 class GcsStore:
@@ -278,7 +273,7 @@ class GcsStore:
         except GoogleAuthError as error:
             raise self._credentials_error(error, what) from error
         except (requests.RequestException, ConnectionError, http.client.HTTPException, DataCorruption) as error:
-            raise StoreUnavailable(f"{what}: no answer, or one that broke off ({type(error).__name__})") from error
+            raise StoreUnavailable(f"{what}: no answer, or one that broke off ({_cause(error)})") from error
 
     def _error(self, status: int, what: str, key: str) -> StoreError:
         if status == 412:
@@ -309,6 +304,16 @@ class GcsStore:
         if isinstance(error, TransportError):
             return StoreUnavailable(f"{what}: no answer from where credentials come from")
         return StoreDenied(f"{what}: no credentials, or expired ones ({type(error).__name__}); {_HINT}")
+
+
+def _cause(error: BaseException) -> str:
+    """What the operating system said, below all that the libraries made of it; else the kind of error."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, OSError) and below.strerror:
+            return below.strerror
+        below = below.__cause__ or below.__context__
+    return type(error).__name__
 
 
 _ONCE: Any = {"retry": None, "timeout": TIMEOUT_S}
@@ -346,19 +351,6 @@ class _Reader(io.RawIOBase):
         self._left = data[len(taken) :]
         self._position += len(taken)
         return taken
-
-
-def _settings(parts: SplitResult) -> dict[str, str]:
-    found = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name in found:
-        if name not in SETTINGS:
-            raise UsageError(f"gs: URIs have no setting {name[:40]!r}; they have {', '.join(SETTINGS)}")
-    endpoint = found.get("endpoint_url")
-    if endpoint is not None:
-        at = urlsplit(endpoint)
-        if at.scheme not in ("http", "https") or not at.hostname or at.username is not None:
-            raise UsageError("endpoint_url is http(s)://HOST[:PORT], without credentials")
-    return found
 
 
 def _widen(client: Client) -> None:

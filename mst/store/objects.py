@@ -52,6 +52,9 @@ NO_RETRIES: RetryConfig = {"max_retries": 0}
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|\(code: ([A-Za-z]{1,60})\)")
+_ASKED = re.compile(r"performing [A-Z]+ (https?://[^/?#\s@]+)")
+_CAUSE = re.compile(r'\b(?:message|error): "([^"\n]{1,120})"')
+"""In the library's account of what lies below: what the operating system said."""
 _CREDENTIAL_HOSTS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request")
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
 _DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", *_EXPIRED}
@@ -250,10 +253,10 @@ class ObstoreStore:
             return ObjectMissing(f"{self.uri}: no object {key}")
         if _is_denied(error, text, status, code):
             return StoreDenied(f"{what}: {_why_denied(text, code)}; {self._hint}")
-        if status is None or status >= 500 or status in (408, 429):
-            return StoreUnavailable(
-                f"{what}: {f'the server answered {status}' if status else 'no answer'} ({_reason(text)})"
-            )
+        if status is None:
+            return _unanswered(what, text)
+        if status >= 500 or status in (408, 429):
+            return StoreUnavailable(f"{what}: the server answered {status} ({_reason(text)})")
         return StoreError(f"{what}: the server answered {status} ({code or _reason(text)})")
 
 
@@ -285,6 +288,16 @@ def _why_denied(text: str, code: str | None) -> str:
     if code == "RequestTimeTooSkewed":
         return f"this machine's clock is wrong ({code})"
     return f"access denied ({code})" if code else "access denied"
+
+
+def _unanswered(what: str, text: str) -> StoreError:
+    asked = _ASKED.search(text)
+    answer = f"{what}: no answer{f' from {asked[1]}' if asked else ''}"
+    if "InvalidContentType" in text:
+        # What came was no TLS at all: that is how another address is set, and no waiting mends it.
+        return StoreError(f"{answer} in TLS, which it does not speak; should its URL begin with http://?")
+    cause = _CAUSE.search(text)
+    return StoreUnavailable(f"{answer} ({cause[1] if cause else _reason(text)})")
 
 
 def _reason(text: str) -> str:

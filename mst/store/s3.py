@@ -11,10 +11,10 @@ import configparser
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from mst.errors import UsageError
-from mst.store.contract import Store, check_prefix
+from mst.store.address import check_endpoint, read_address
+from mst.store.contract import Store
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -41,14 +41,10 @@ def open_s3(uri: str, environ: Mapping[str, str]) -> Store:
     Raises:
         UsageError: a URI or a setting that is wrong, a profile that can't be used, or obstore is not installed.
     """
-    parts = urlsplit(uri)
-    settings = _settings(parts)
-    prefix = parts.path.strip("/")
-    if not parts.netloc or "@" in parts.netloc or ":" in parts.netloc:
-        raise UsageError(
-            "a store URI is s3://BUCKET/PREFIX; an endpoint goes into ?endpoint_url=..., keys into the environment"
-        )
-    check_prefix(prefix)
+    address = read_address(uri, SETTINGS)
+    settings = address.settings
+    if settings.get("addressing", "path") not in ("path", "virtual"):
+        raise UsageError("s3: addressing is path or virtual")
     try:
         from obstore.store import S3Store  # noqa: PLC0415 - optional and heavy
 
@@ -58,23 +54,13 @@ def open_s3(uri: str, environ: Mapping[str, str]) -> Store:
     endpoint = settings.get("endpoint_url") or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
     config = _config(settings, environ, endpoint)
     backend = S3Store(
-        parts.netloc,
-        prefix=prefix or None,
+        address.bucket,
+        prefix=address.prefix or None,
         config=config,
         client_options=client_options(endpoint),
         retry_config=NO_RETRIES,
     )
-    return ObstoreStore(backend, uri=f"s3://{parts.netloc}/{prefix}", hint=_HINT)
-
-
-def _settings(parts: SplitResult) -> dict[str, str]:
-    found = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name in found:
-        if name not in SETTINGS:
-            raise UsageError(f"s3: URIs have no setting {name[:40]!r}; they have {', '.join(SETTINGS)}")
-    if found.get("addressing", "path") not in ("path", "virtual"):
-        raise UsageError("s3: addressing is path or virtual")
-    return found
+    return ObstoreStore(backend, uri=f"s3://{address.bucket}/{address.prefix}", hint=_HINT)
 
 
 def _config(settings: Mapping[str, str], environ: Mapping[str, str], endpoint: str | None) -> S3Config:
@@ -82,8 +68,7 @@ def _config(settings: Mapping[str, str], environ: Mapping[str, str], endpoint: s
     region = settings.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     config: S3Config = {"region": region or profile.get("region") or DEFAULT_REGION}
     if endpoint is not None:
-        _check_endpoint(endpoint)
-        config["endpoint"] = endpoint.rstrip("/")
+        config["endpoint"] = check_endpoint(endpoint)
     if settings.get("addressing") == "virtual":
         config["virtual_hosted_style_request"] = True
     if "server_side_encryption" in settings:
@@ -95,12 +80,6 @@ def _config(settings: Mapping[str, str], environ: Mapping[str, str], endpoint: s
         if keys[2]:
             config["session_token"] = keys[2]
     return config
-
-
-def _check_endpoint(endpoint: str) -> None:
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise UsageError("endpoint_url is http(s)://HOST[:PORT], without credentials")
 
 
 Keys = tuple[str, str, str | None]

@@ -8,6 +8,14 @@ from mst.errors import StoreDenied, StoreError, StoreUnavailable
 from mst.store.objects import ObstoreStore, client_options
 
 
+def silence(*lines):
+    """As obstore words a connection that failed."""
+    asked = "Error performing GET https://host:1/bucket/key?X=signature in 1ms"
+    return "\n".join(
+        [f"Generic S3 error: {asked} - HTTP error: error sending", "", "Debug source:", "Generic {", *lines, "}"]
+    )
+
+
 def answer(status, code):
     return (
         f"Generic S3 error: Error performing PUT http://host/bucket/key?X=signature in 1ms - Server returned non-2xx"
@@ -33,6 +41,19 @@ def answer(status, code):
             StoreUnavailable,
             "timed out",
         ),
+        (
+            silence("    Os {", "        code: 111,", '        message: "Connection refused",', "    },"),
+            StoreUnavailable,
+            "no answer from https://host:1 (Connection refused)",
+        ),
+        (
+            silence(
+                '    "dns error",', '    error: "failed to lookup address information: Name or service not known",'
+            ),
+            StoreUnavailable,
+            "no answer from https://host:1 (failed to lookup address",
+        ),
+        (silence("    InvalidMessage(", "        InvalidContentType,", "    ),"), StoreError, "begin with http://?"),
         (
             "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error: x",
             StoreDenied,

@@ -1,15 +1,14 @@
 """Where S3 settings and credentials come from."""
 
-from urllib.parse import urlsplit
-
 import pytest
 
 from mst.errors import UsageError
-from mst.store.s3 import _config, _settings
+from mst.store.address import read_address
+from mst.store.s3 import SETTINGS, _config
 
 
 def config(uri, environ, endpoint=None):
-    return _config(_settings(urlsplit(uri)), environ, endpoint)
+    return _config(read_address(uri, SETTINGS).settings, environ, endpoint)
 
 
 @pytest.fixture
