@@ -167,6 +167,18 @@ def test_a_wrong_uri_is_refused(uri, match):
     assert "u:p" not in str(caught.value)
 
 
+def test_every_write_names_the_key_of_the_key_service(server, line, prefix):
+    """Of uploads only the first request of each names it."""
+    uri = dataclasses.replace(server, endpoint_url=line.url).uri(prefix)
+    store = open_store(f"{uri}&kms_key=projects/p/key", environ={}, patience_s=0)
+    store.put("a", b"1")
+    store.put_if_absent("b", b"1")
+    store.replace_if_match("b", b"2", store.head("b").version)
+    store.put("large", bytes(9_000_000))
+    begins = [path for method, path in line.seen if method == "POST" and "upload_id" not in path]
+    assert ["kmsKeyName=projects%2Fp%2Fkey" in path for path in begins] == [True] * 4
+
+
 def test_a_uri_is_shown_without_what_is_unknown():
     assert redacted("gs://bucket/x?project=p&kms_key=k") == "gs://bucket/x?project=p&kms_key=***"
 
