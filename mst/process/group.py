@@ -143,8 +143,11 @@ def _carries(pid: int, wanted: bytes) -> bool:
     deadline = time.monotonic() + _EXEC_S
     while True:
         environ = _environ(pid)
-        if environ or environ is None or not _becomes_another(pid) or time.monotonic() > deadline:
+        if environ is None or environ:
             return environ is not None and wanted in environ
+        if not _becomes_another(pid) or time.monotonic() > deadline:
+            # It may have become it between the two looks.
+            return wanted in (_environ(pid) or b"")
         os.sched_yield()
 
 

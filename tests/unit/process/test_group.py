@@ -49,10 +49,17 @@ def test_a_program_that_was_started_with_no_environment_is_not_waited_for(monkey
     bare = subprocess.Popen(["sleep", "60"], env={}, start_new_session=True)
     try:
         assert marked("a-mark", [bare.pid]) == []
-        assert looked == [bare.pid]
+        assert looked == [bare.pid, bare.pid]
     finally:
         bare.kill()
         bare.wait()
+
+
+def test_a_program_that_has_become_another_one_since_its_environment_was_read_is_seen(monkeypatch, child):
+    started, _birth = child
+    environ, looks = group._environ, iter([b""])
+    monkeypatch.setattr(group, "_environ", lambda pid: next(looks, environ(pid)))
+    assert marked("a-mark", [started.pid]) == [started.pid]
 
 
 def test_numbers_that_went_round_are_told(monkeypatch, child):
