@@ -10,6 +10,8 @@ import click
 @click.command(name="worker")
 @click.option("--trusted", is_flag=True, help="Run shards as plain processes of this user: only where everyone who may "
               "sign for the fleet may run code here.")  # fmt: skip
+@click.option("--shard-image", default=None, metavar="IMAGE", help="Run each shard in a container of this image, "
+              "which has this version of mst; then the fleet need not be trusted.")  # fmt: skip
 @click.option("--work", type=click.Choice(["collect", "grade"]), multiple=True, help="Only this kind of work.")
 @click.option("--class", "worker_class", default=None, help="Class of this worker; part of its queues' names.")
 @click.option("--slots", type=click.IntRange(1, 64), default=1, show_default=True, help="Shards at a time.")
@@ -42,6 +44,7 @@ def command(
     /,
     *,
     trusted: bool,
+    shard_image: str | None,
     work: tuple[str, ...],
     worker_class: str | None,
     slots: int,
@@ -71,6 +74,7 @@ def command(
     mst worker --trusted --work grade --slots 4
     mst worker --trusted --slots 2 --shard-memory 4 --shard-cpus 1
     mst worker --trusted --shard-disk 20 --shard-minutes 120
+    mst worker --shard-image mst-judges@sha256:0123... --shard-memory 4
     """
     from mst.config.settings import Settings
     from mst.fleet.confine import ShardBounds
@@ -82,6 +86,7 @@ def command(
         slots=slots,
         name=name,
         trusted=trusted,
+        shard_image=shard_image,
         with_stdin=with_stdin,
         log_level=log_level,
         janitor_every_s=janitor_every,

@@ -26,7 +26,7 @@ from mst.errors import (
     StoreExpired,
 )
 from mst.fleet.adoption import Adoption, rank
-from mst.fleet.confine import confined, join
+from mst.fleet.confine import ShardBounds, confined, join
 from mst.fleet.delivery import Delivery
 from mst.fleet.grants import GrantTarget, OpenedGrant, open_grant
 from mst.fleet.host import Host
@@ -46,7 +46,8 @@ from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
 from mst.shards.bundle import Bundle
 from mst.shards.collecting import planned_trials
-from mst.shards.contract import ShardSpec, UnitDone
+from mst.shards.container_channel import ContainerChannel
+from mst.shards.contract import Channel, ShardSpec, UnitDone
 from mst.shards.coordinate import bundled_units
 from mst.shards.poison import write_poisoned
 from mst.shards.process_channel import ProcessChannel
@@ -258,7 +259,8 @@ class Attempt:
     ) -> AttemptOutcome:
         bounds = self._host.bounds
         watch = Overuse(folder, disk_bytes=bounds.disk_bytes, time_s=bounds.time_s)
-        with confined(bounds) as group, watch:
+        # a container's bounds are its engine's business
+        with confined(bounds if self._host.container is None else ShardBounds()) as group, watch:
             outcome = self._supervise_in(group, watch, spec, folder, delivery, lease, values)
             over_memory = group is not None and group.reached().get("memory", 0) > 0
         if over_memory and not outcome.ok:
@@ -275,10 +277,7 @@ class Attempt:
         lease: Lease,
         values: Mapping[str, str],
     ) -> AttemptOutcome:
-        temporary = folder / "tmp"
-        temporary.mkdir(mode=0o700)
-        environment = {"MST_MACHINE_ID": self._host.name, "TMPDIR": str(temporary), **tracing.carried()}
-        channel = ProcessChannel(folder / "worker", started=partial(self._confine, group), environment=environment)
+        channel = self._channel(group, folder)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(
@@ -303,6 +302,17 @@ class Attempt:
             return supervise(spec, channel, handlers, lease.cancel, attempt=self._id, silence_s=self._host.silence_s)
         finally:
             channel.close()
+
+    def _channel(self, group: Group | None, folder: Path) -> Channel:
+        environment = {"MST_MACHINE_ID": self._host.name, **tracing.carried()}
+        machine, ref = self._host.container, self._envelope.ref
+        if machine is not None:
+            whole = replace(machine, environment={**machine.environment, **environment})
+            return ContainerChannel(whole, name=f"mst-{str(ref).lower()}-{self._id}")
+        temporary = folder / "tmp"
+        temporary.mkdir(mode=0o700)
+        environment["TMPDIR"] = str(temporary)
+        return ProcessChannel(folder / "worker", started=partial(self._confine, group), environment=environment)
 
     def _holds(self, delivery: Delivery) -> bool:
         """Whether no unit should start now, since the store is behind. Said once in the log when that changes."""

@@ -1,6 +1,7 @@
 """Bounds of one shard on a worker's machine: what it may use together with everything that it runs.
 
-Memory, processors and processes are kept by a control group, disk and time by `mst.fleet.overuse`.
+Memory, processors and processes are kept by a control group, or by the engine where each shard has a container; disk
+and time by `mst.fleet.overuse`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mst.errors import UsageError
+from mst.errors import InfrastructureError, UsageError
 from mst.sandboxes.cgroup import Group, Limits, find_place
+from mst.sandboxes.containers import engine, image_id, reap
+from mst.shards.container_channel import PIDS, Machine
 
 DEFAULT_PIDS = 4096
 
@@ -57,6 +60,30 @@ class ShardBounds:
                 "--shard-memory, --shard-cpus, --shard-pids: no control group can be made here; run the worker as root "
                 "or in a delegated group (systemd: Delegate=yes), or leave them out"
             )
+
+
+def container(image: str, bounds: ShardBounds) -> Machine:
+    """A container for each shard, within these bounds. Removes those of workers that are gone.
+
+    Raises:
+        UsageError: no such image here, or a bound that no engine keeps.
+        InfrastructureError: no engine answers, or the package is missing.
+    """
+    if bounds.disk_bytes is not None:
+        raise UsageError("--shard-disk: an engine does not keep it; give its storage a quota, and leave the option out")
+    engine()
+    try:
+        found = image_id(image)
+    except InfrastructureError as error:
+        raise UsageError(f"--shard-image {error}") from error
+    reap()
+    return Machine(
+        image=found,
+        cpus=bounds.cpus,
+        memory_bytes=bounds.memory_bytes,
+        pids=bounds.pids or PIDS,
+        environment={"MST_IMAGE_DIGEST": found},
+    )
 
 
 @contextmanager

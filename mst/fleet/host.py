@@ -21,6 +21,7 @@ from mst.fleet.signing import Verifier
 from mst.fleet.tokens import TokenSlots
 from mst.model.fleet import Envelope, Hint, Message, Signed
 from mst.shards.archive import Caps
+from mst.shards.container_channel import Machine
 from mst.shards.faults import JudgeFaults
 from mst.shards.limiter import CallLimiter, LocalLimiter
 from mst.shards.spend import LocalSpend, SpendLedger
@@ -50,6 +51,7 @@ class Host:
         spend: a run's spending, by run ID.
         faults: a dispatch's faults of judges, by its scope.
         bounds: what one shard may use of this machine.
+        container: what each shard's container is made of; without it shards are child processes.
         refusals: where refused work is told to its coordinator.
         tokens: where credentials that expire are renewed; without it a shard stops before they do.
         counts: what its metrics count.
@@ -77,6 +79,7 @@ class Host:
     tokens: TokenSlots | None = None
     refusals: RefusalBook | None = None
     bounds: ShardBounds = field(default_factory=ShardBounds)
+    container: Machine | None = None
     counts: Uncounted = field(default_factory=Uncounted)
     store_with: Callable[[Mapping[str, str]], Store] | None = None
 

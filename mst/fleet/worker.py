@@ -21,7 +21,7 @@ from mst.config.settings import Settings
 from mst.errors import BrokerError, UsageError
 from mst.fleet.app import CeleryApp, make_app, without_celery_environment, worker_argv
 from mst.fleet.broker_check import START_S, check_broker
-from mst.fleet.confine import ShardBounds
+from mst.fleet.confine import ShardBounds, container
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.extras import need
@@ -48,6 +48,7 @@ from mst.model.shard import Work
 from mst.process import tracing
 from mst.process.group import MARK, new_mark
 from mst.process.removal import remove_tree
+from mst.shards.container_channel import Machine
 from mst.shards.worker import kill_own_programs
 from mst.store.session import session_store
 from mst.store.uri import open_store
@@ -71,6 +72,7 @@ class WorkerOptions:
         works: kinds of work that it takes.
         slots: shards at a time.
         trusted: shards run as plain processes of this user; without isolation only a trusted fleet may.
+        shard_image: each shard runs in a container of this image instead.
         with_stdin: end at once when stdin closes, as an embedded worker does with its coordinator.
         janitor_every_s, settle_s: see `Janitor`.
         store_patience_s: how long finished units wait for a store that does not answer.
@@ -86,6 +88,7 @@ class WorkerOptions:
     slots: int = 1
     name: str | None = None
     trusted: bool = False
+    shard_image: str | None = None
     with_stdin: bool = False
     log_level: str = "INFO"
     janitor_every_s: float = 10.0
@@ -113,7 +116,11 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         BrokerError: the broker is unreachable or unfit.
     """
     broker_url, store_uri = _required(options, settings)
-    options.bounds.check(Path(tempfile.gettempdir()))
+    machine = None
+    if options.shard_image is not None:
+        machine = container(options.shard_image, options.bounds)
+    else:
+        options.bounds.check(Path(tempfile.gettempdir()))
     for warning in check_broker(broker_url, patience_s=START_S).warnings:
         log.warning("broker", warning=warning)
     os.umask(0o077)
@@ -126,7 +133,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
     # what runs here is found by this mark, whatever session it moved to
     os.environ[MARK] = new_mark()
     with own_scratch() as scratch:
-        app, host, presence, keeper = _host(options, settings, broker_url, store_uri, name, scratch)
+        app, host, presence, keeper = _host(options, settings, broker_url, store_uri, name, scratch, machine)
         janitor = Janitor(
             owner=name,
             book=host.book,
@@ -155,10 +162,10 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
 
 
 def _required(options: WorkerOptions, settings: Settings) -> tuple[str, str]:
-    if not options.trusted:
+    if not options.trusted and options.shard_image is None:
         raise UsageError(
-            "shards run here as plain processes, which see this machine: start with --trusted where everyone who may "
-            "sign for the fleet may also run code on its workers"
+            "shards run here as plain processes, which see this machine: give each a container with --shard-image "
+            "IMAGE, or start with --trusted where everyone who may sign for the fleet may also run code on its workers"
         )
     if settings.broker_url is None:
         raise UsageError("MST_BROKER_URL is not set: it names the broker, as redis://:PASSWORD@HOST:6379/0")
@@ -172,7 +179,13 @@ def _required(options: WorkerOptions, settings: Settings) -> tuple[str, str]:
 
 
 def _host(
-    options: WorkerOptions, settings: Settings, broker_url: str, store_uri: str, name: str, scratch: Path
+    options: WorkerOptions,
+    settings: Settings,
+    broker_url: str,
+    store_uri: str,
+    name: str,
+    scratch: Path,
+    machine: Machine | None,
 ) -> tuple[CeleryApp, Host, Presence, Keeper]:
     assert settings.fleet_key_file is not None
     assert settings.trusted_signers_file is not None
@@ -197,6 +210,7 @@ def _host(
         tokens=TokenSlots(client),
         refusals=RefusalBook(client),
         bounds=options.bounds,
+        container=machine,
         counts=_counts(options),
         store_with=lambda values: session_store(
             store_uri, values, environ=os.environ, patience_s=options.store_patience_s

@@ -35,7 +35,7 @@ _STDOUT, _STDERR = 1, 2
 _HEADER_BYTES = 8
 _QUEUED = 64
 _POLL_S = 0.1
-_PIDS = 4096
+PIDS = 4096
 _COPY_BYTES = 1024 * 1024
 
 
@@ -52,6 +52,7 @@ class Machine:
     network: str = "bridge"
     cpus: float | None = None
     memory_bytes: int | None = None
+    pids: int = PIDS
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     mounts: Mapping[str, str] = field(default_factory=dict)
 
@@ -263,7 +264,7 @@ class ContainerChannel:
             init=True,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
-            pids_limit=_PIDS,
+            pids_limit=spec.pids,
             network_mode=spec.network,
             volumes=[f"{here}:{inside}:ro" for here, inside in spec.mounts.items()],
             labels={LABEL: owner()},

@@ -92,7 +92,9 @@ class Fleet:
             **self.store_environ,
         }
 
-    def start(self, *options: str, env: Mapping[str, str] | None = None, wait: bool = True) -> Worker:
+    def start(
+        self, *options: str, env: Mapping[str, str] | None = None, wait: bool = True, trusted: bool = True
+    ) -> Worker:
         """Start a worker and wait until it serves its queues."""
         self._count += 1
         name = f"w{self._count}"
@@ -109,8 +111,8 @@ class Fleet:
         with (home / "log").open("wb") as log:
             process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "mst", "worker", "--trusted", "--name", name, "--work", "grade",
-                    "--janitor-every", "0.2", "--settle", "1", *options,
+                    sys.executable, "-m", "mst", "worker", "--name", name, "--work", "grade",
+                    "--janitor-every", "0.2", "--settle", "1", *(["--trusted"] if trusted else []), *options,
                 ],
                 cwd=home,
                 env={**own, **(env or {})},

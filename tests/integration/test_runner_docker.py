@@ -20,6 +20,7 @@ from mst.sandboxes import containers
 from mst.shards.contract import RunnerContext
 from mst.testing.commandline import start_mst, until
 from mst.testing.engine import IMAGE
+from mst.testing.fleet import fleet
 from mst.testing.modelscript import Reply, ToolUse, turns
 from mst.testing.modelserver import model_server
 
@@ -164,6 +165,24 @@ def test_a_model_is_asked_and_its_servers_run_inside_the_containers(engine, tmp_
     assert passed(tmp_path) == {"default": 4}
     assert server.most_at_once == 1
     assert server.keys.keys() == {"k-0123456789"}
+
+
+def test_a_worker_of_a_fleet_gives_each_shard_a_container(engine, project):
+    collected = command(project, "run", "eval.yaml", "--no-grade")
+    assert collected.returncode == 0, collected.stderr
+    [run] = (project / ".mst-results").rglob("runs/*")
+    with fleet(project) as running:
+        host = {"DOCKER_HOST": os.environ["DOCKER_HOST"]} if "DOCKER_HOST" in os.environ else {}
+        worker = running.start("--shard-image", MADE, "--shard-memory", "1", env=host, trusted=False)
+        ended = start_mst(
+            "grade", run, "--runner", "celery", "--runner-option", "shards=1", cwd=project, env=running.coordinator
+        )
+        said, told = ended.communicate(timeout=300)
+        assert ended.returncode in {0, 1}, (told, worker.log)
+        manifests = [json.loads(path.read_text()) for path in project.glob("store/**/shards/*/manifest.json")]
+        assert {manifest["machine"]["image"] for manifest in manifests} == {containers.image_id(MADE)}, said
+        assert worker.drain() == 0
+    assert of_image(engine) == []
 
 
 def passed(project):
