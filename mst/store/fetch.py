@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import secrets
-import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from mst.store.contract import Store
 from mst.store.find import read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
+from mst.store.place import hidden_beside, make, put_in_place
 from mst.store.transfer import run_each
 from mst.store.unpack import Unpacker, Wanted
 
@@ -33,9 +31,9 @@ def fetch_run(
 ) -> RunManifest:
     """Download a run into a folder that does not exist yet.
 
-    All files are downloaded and checked in a temporary folder beside it, flushed to disk, then it gets its name in one
-    step. After an error or a kill there is no folder `into` (a killed fetch leaves `.<name>.fetch-*`). Memory does not
-    grow with the run.
+    All files are downloaded and checked in a hidden folder beside it, flushed to disk, then it gets its name in one
+    step. After an error or a kill there is no folder `into`; what a killed fetch left hidden goes with the next fetch
+    into the same place. Memory does not grow with the run.
 
     Args:
         store: where from.
@@ -98,27 +96,22 @@ def fetch_listing(
     """
     if os.path.lexists(into):
         raise UsageError(f"{into} is there already; move it away, or fetch to another place")
-    temporary = into.parent / f".{into.name}.fetch-{secrets.token_hex(6)}"
 
     def download(item: ManifestFile | Pack) -> None:
         if isinstance(item, Pack):
             unpacker.unpack(item)
         elif wanted is None or wanted(item.path):
-            _download(store, item, listing.file_key(item), temporary / item.path)
+            _download(store, item, listing.file_key(item), hidden / item.path)
 
-    try:
-        _make(temporary)
+    with hidden_beside(into) as hidden:
         items: list[ManifestFile | Pack] = [*listing.packs, *listing.files]
-        with closing(Unpacker(store, listing, temporary, wanted)) as unpacker:
+        with closing(Unpacker(store, listing, hidden, wanted)) as unpacker:
             run_each(download, items, workers=workers)
-        _put_in_place(temporary, into)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        put_in_place(hidden, into)
 
 
 def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
-    _make(path.parent)
+    make(path.parent)
     if path.exists():
         raise CorruptFile(f"{store.uri}: {file.path} is listed twice")
     try:
@@ -129,53 +122,3 @@ def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
         raise DigestMismatch(f"{error} ({file.path})") from error
     if file.executable:
         path.chmod(path.stat().st_mode | 0o111)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make the folder {folder}: {error.strerror or error}") from error
-
-
-def _put_in_place(temporary: Path, into: Path) -> None:
-    try:
-        flush_tree(temporary)
-        # A rename never replaces a folder that has something in it, so a run that came meanwhile is safe.
-        temporary.rename(into)
-        _flush(into.parent)
-    except OSError as error:
-        raise StoreError(f"cannot put the fetched run at {into}: {error.strerror or error}") from error
-
-
-def flush_tree(folder: Path) -> None:
-    """Everything below a folder is on disk when this returns.
-
-    One call to the system for its whole file system where that is possible: a flush for each of 100,000 files takes
-    minutes.
-
-    Raises:
-        OSError: the disk could not take it.
-    """
-    system = ctypes.CDLL(None, use_errno=True)
-    if hasattr(system, "syncfs"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if system.syncfs(handle) != 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), str(folder))
-        finally:
-            os.close(handle)
-        return
-    for inside, _, names in os.walk(folder, topdown=False):
-        for name in names:
-            _flush(Path(inside, name))
-        _flush(Path(inside))
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
