@@ -15,6 +15,7 @@ from mcp import ClientSession, MCPError
 
 from mst.errors import ClientError
 from mst.model.transcript import Event
+from mst.process.finishing import wait_out
 
 MAX_TOOLS = 1000
 MAX_PAGES = 100
@@ -114,12 +115,7 @@ class Session:
         self._stopping.set()
         if self._task is None:
             return
-        interrupted: asyncio.CancelledError | None = None
-        while not self._task.done():
-            try:
-                await asyncio.wait({self._task})
-            except asyncio.CancelledError as error:
-                interrupted = error
+        interrupted = await wait_out(self._task)
         if not self._task.cancelled():
             # Already told to whoever waited for the start or a call.
             self._task.exception()

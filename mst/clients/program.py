@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +15,7 @@ from mst.model.case import TrialLimits, Variant
 from mst.model.transcript import Usage
 from mst.model.trial import LimitHit
 from mst.process.child import ChildResult
+from mst.process.finishing import in_thread
 from mst.sandboxes.contract import Sandbox
 from mst.sandboxes.open import open_sandbox
 
@@ -34,7 +34,7 @@ async def place_listed(files: ListedFiles, context: TrialContext) -> Path:
     refs = listed_files(files)
     if refs:
         try:
-            await asyncio.to_thread(place, refs, context.files, folder)
+            await in_thread(place, refs, context.files, folder)
         except (InfrastructureError, OSError) as error:
             raise ClientError(f"files of the client: {error}") from error
     return folder

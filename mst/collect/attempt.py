@@ -17,7 +17,6 @@ from mst.collect.stages import StageFailed, Stages
 from mst.collect.workspace import (
     Folders,
     export_and_diff,
-    in_thread,
     lay_solution,
     make_folders,
     prepare,
@@ -25,6 +24,7 @@ from mst.collect.workspace import (
 )
 from mst.errors import ClientError
 from mst.model.case import Case, Variant
+from mst.process.finishing import in_thread
 from mst.process.removal import remove_tree
 from mst.sandboxes import contract as sandboxes
 from mst.sandboxes.contract import Enclosure

@@ -17,11 +17,11 @@ from mst.collect.effective import client_key, effective_variant
 from mst.collect.identity import Setting, setting_of
 from mst.collect.retrying import joined, may_retry, pause_s
 from mst.collect.trial import Collected, collect_trial
-from mst.collect.workspace import in_thread
 from mst.config.files import FileSource
 from mst.config.registry import lookup
 from mst.model.case import Case, EvalPlan, Variant
 from mst.model.keys import TrialKey
+from mst.process.finishing import in_thread
 from mst.process.redact import Redactor
 from mst.process.stop import Stop
 from mst.process.together import together

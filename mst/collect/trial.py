@@ -14,9 +14,10 @@ from mst.collect.attempt import Attempt, artifact_folder
 from mst.collect.context import RunContext
 from mst.collect.identity import Setting, setting_of
 from mst.collect.record import make_record
-from mst.collect.workspace import Folders, in_thread
+from mst.collect.workspace import Folders
 from mst.model.case import Case, Variant
 from mst.model.trial import TrialRecord
+from mst.process.finishing import in_thread
 from mst.process.removal import remove_tree
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -18,6 +17,7 @@ from mst.config.files import FileSource, place
 from mst.errors import ClientError, InfrastructureError, ProgramError
 from mst.model.base import FileRef
 from mst.model.case import Case, StageTimeouts, TrialLimits, Variant
+from mst.process.finishing import in_thread
 from mst.process.lastwords import last_words
 from mst.process.redact import Redactor
 from mst.sandboxes.contract import Enclosure
@@ -159,21 +159,6 @@ def export_and_diff(
         return left, make_patch(baseline, left)
     except OSError as error:
         raise ClientError(f"the diff failed: {error.strerror}") from error
-
-
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking function beside the event loop.
-
-    On cancellation its end is awaited: a thread can't be killed, and nobody may delete folders under it.
-    """
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait({work})
-        if not work.cancelled():
-            work.exception()
-        raise
 
 
 def _overlaid(fixture: Sequence[FileRef], overlay: Sequence[FileRef]) -> list[FileRef]:

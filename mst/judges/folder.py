@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from mst.config.files import FileSource, place
 from mst.errors import GraderError
 from mst.model.base import FileRef
 from mst.process.environment import clean_environment, make_home
+from mst.process.finishing import in_thread
 from mst.process.removal import remove_tree
 from mst.sandboxes.contract import Enclosure, Folders, Sandbox
 from mst.sandboxes.none import OpenEnclosure
@@ -45,7 +45,7 @@ class CallFolder:
         listed = list(files)
         target.mkdir(parents=True, exist_ok=True)
         if listed:
-            await asyncio.to_thread(place, listed, source, target)
+            await in_thread(place, listed, source, target)
         return target
 
     def environment(self, declared: Mapping[str, str]) -> dict[str, str]:

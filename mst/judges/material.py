@@ -12,7 +12,6 @@ In a comparison `first/` and `second/` each hold what a trial has, laid out alik
 
 from __future__ import annotations
 
-import asyncio
 import json
 import stat
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from mst.judges.contract import Subject
 from mst.judges.folder import CallFolder
 from mst.judges.view import case_view, trial_view
 from mst.model.base import FileRef
+from mst.process.finishing import in_thread
 
 WORKSPACE = "workspace"
 SIDES = ("first", "second")
@@ -49,8 +49,8 @@ async def lay_out(
         await folder.place(
             subject.artifact_files, subject.artifacts, f"{WORKSPACE}/{name}/artifacts".replace("//", "/")
         )
-        await asyncio.to_thread(_write_trial, root / name, subject, max_tool_output)
-    await asyncio.to_thread(_finish, root, subjects[0])
+        await in_thread(_write_trial, root / name, subject, max_tool_output)
+    await in_thread(_finish, root, subjects[0])
     return root
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mst.errors import ProgramError
+from mst.process.finishing import wait_out
 from mst.process.group import MARK, Birth, new_mark, signal_group, sweep
 from mst.process.reaping import watch_by_descriptor
 
@@ -159,12 +160,7 @@ async def _started(
     A start that is cancelled half-way kills the program alone, not what it has started by then, and waits for pipes
     which those hold open. So it is let through, which takes no longer than the start of a process.
     """
-    interrupted: asyncio.CancelledError | None = None
-    while not starting.done():
-        try:
-            await asyncio.wait({starting})
-        except asyncio.CancelledError as error:
-            interrupted = error
+    interrupted = await wait_out(starting)
     if interrupted is not None and starting.exception() is not None:
         raise interrupted
     return starting.result(), interrupted
@@ -235,13 +231,7 @@ async def _until_ended(
 
 async def _settle(watch: _Watch, transport: asyncio.SubprocessTransport, pid: int) -> None:
     """Reap the child and read what its pipes still hold. Repeated cancellation does not cut it short: it is bounded."""
-    finish = asyncio.ensure_future(_finish(watch))
-    interrupted: asyncio.CancelledError | None = None
-    while not finish.done():
-        try:
-            await asyncio.shield(finish)
-        except asyncio.CancelledError as error:
-            interrupted = error
+    interrupted = await wait_out(asyncio.ensure_future(_finish(watch)))
     if transport.get_returncode() is None:
         signal_group(pid, signal.SIGKILL)
     # Closing kills the leader once more if the kernel has not ended it yet.

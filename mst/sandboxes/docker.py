@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ClassVar
 
 from mst.errors import InfrastructureError, ProgramError
 from mst.process.child import TERM_GRACE_S, ChildResult, run_child
 from mst.process.environment import clean_environment, make_home
+from mst.process.finishing import in_thread
 from mst.process.lastwords import last_words
 from mst.sandboxes import egress
 from mst.sandboxes.containers import ask_to_end, engine, image_id, make, reap, remove, said_by, search_path
@@ -32,8 +33,6 @@ _PYTHON = "python3"
 _FIRST_PORT = 8600
 _SHM_BYTES = 256 * 1024 * 1024
 _MISSING_CODES = {126, 127}
-P = ParamSpec("P")
-T = TypeVar("T")
 _NOT_STARTED = ("executable file not found", "no such file or directory: unknown", "permission denied: unknown")
 
 
@@ -282,8 +281,8 @@ class DockerEnclosure:
         name = _new_name()
         # Before it exists: should this be cancelled, closing looks for it all the same.
         self._made.append(name)
-        await _whole(hand_over, self._own())
-        await _whole(
+        await in_thread(hand_over, self._own())
+        await in_thread(
             make, image or self._image, argv, name=name, env=env, cwd=str(self.seen(cwd)), with_input=with_input,
             settings=self._settings(read),
         )  # fmt: skip
@@ -352,21 +351,7 @@ def _missing_in(image: str, name: str, path: str) -> str | None:
 
 async def _finish(name: str) -> dict[str, Any]:
     """How a container ended; it is removed."""
-    return await _whole(remove, name)
-
-
-async def _whole(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking function in a thread to its end. Cancellation does not cut it short, but is passed on after it."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    interrupted: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait({work})
-        except asyncio.CancelledError as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted from work.exception()
-    return work.result()
+    return await in_thread(remove, name)
 
 
 def _ask_to_end(name: str) -> None:

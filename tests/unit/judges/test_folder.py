@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import stat
 import sys
+import threading
 
 import pytest
 
@@ -26,6 +27,36 @@ def test_it_is_private_and_gone_afterwards(tmp_path):
         return folder.root
 
     assert not inside(tmp_path, work).exists()
+
+
+def test_nothing_of_a_call_that_is_cancelled_while_its_files_are_placed_is_left(tmp_path):
+    files = IndexedFiles()
+    refs = write_files(tmp_path / "judge", {"a.txt": "a", "b.txt": "b"}, files)
+    entered, release = threading.Event(), threading.Event()
+
+    class Slow:
+        def locate(self, sha256):
+            entered.set()
+            release.wait(10)
+            return files.locate(sha256)
+
+    async def run():
+        async def call():
+            async with call_folder(tmp_path / "scratch") as folder:
+                await folder.place(refs, Slow(), "files")
+
+        task = asyncio.ensure_future(call())
+        await asyncio.to_thread(entered.wait, 10)
+        task.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not task.done()  # the thread still writes there
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_it_goes_even_when_a_program_took_its_permissions_away(tmp_path):
