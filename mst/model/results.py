@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from mst.model.base import Document, Model
 from mst.model.keys import RunId
@@ -101,6 +101,8 @@ class CaseResult(Model):
 class ResultsRecord(Document):
     """`results.json`: one entry per case and variant. Written and read as a stream; this is its shape."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     FORMAT: ClassVar[str] = RUN_FORMAT
     KIND: ClassVar[str] = "results"
     format: Literal["mst.run/v1"] = "mst.run/v1"
@@ -108,3 +110,5 @@ class ResultsRecord(Document):
 
     run_id: RunId
     cases: list[CaseResult]
+    case_count: int | None = None
+    """Entries that were written, after the last: one that is lost is noticed. Left out by earlier versions of mst."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -337,20 +338,25 @@ class TrialArtifacts:
         raise ObjectMissing(f"{self._folder}: an artifact with digest {sha256} is missing")
 
 
+_END = re.compile(rb'\](?:,"caseCount":(\d{1,12}))?\}')
 _GRADE_AGAIN = "'mst grade RUN' makes another from the same trials"
 
 
 def _results(path: Path) -> Iterator[tuple[str, bytes]]:
     """See `ResultsWriter`: a head, a line for each case and variant, an end. Without its end there may be fewer."""
-    line = b""
+    line, found = b"", 0
     for number, line in enumerate(stored_lines(path), 1):
         text = line.strip()
         if number == 1:
             _check_head(text, str(path))
-        elif text not in (b"]}", b""):
+        elif text and not text.startswith(b"]"):
+            found += 1
             yield f"{path}:{number}", text.rstrip(b",")
-    if line.strip() != b"]}":
+    end = _END.fullmatch(line.strip())
+    if end is None:
         raise CorruptFile(f"{path}: cut off; {_GRADE_AGAIN}")
+    if end[1] is not None and int(end[1]) != found:
+        raise CorruptFile(f"{path}: has {found} of {int(end[1])} entries; {_GRADE_AGAIN}")
 
 
 def _check_head(line: bytes, place: str) -> None:

@@ -37,7 +37,7 @@ class ResultsWriter:
         self._path = path
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         self._run_id = run_id
-        self._first = True
+        self._written = 0
         self._stream: IO[bytes]
 
     def __enter__(self) -> Self:
@@ -50,9 +50,9 @@ class ResultsWriter:
 
     def write(self, result: CaseResult) -> None:
         """Append one case for one variant."""
-        self._stream.write(b"" if self._first else b",\n")
+        self._stream.write(b",\n" if self._written else b"")
         self._stream.write(result.to_json())
-        self._first = False
+        self._written += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -72,7 +72,7 @@ class ResultsWriter:
             discard(self._temporary)
 
     def _finish(self) -> None:
-        self._stream.write(b"\n]}\n")
+        self._stream.write(f'\n],"caseCount":{self._written}}}\n'.encode())
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._temporary.replace(self._path)

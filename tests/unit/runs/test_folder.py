@@ -280,11 +280,38 @@ def test_whatever_stands_where_a_document_was_is_said_at_once(graded, name, dama
     assert len(str(said.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("damage", [without_its_end, lambda path: path.unlink(), lambda path: path.write_text("{}")])
+def without_a_line(path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+
+
+def with_a_line_twice(path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
+
+
+def without_a_count(path):
+    path.write_bytes(path.read_bytes().replace(b',"caseCount":8}', b"}"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(without_its_end, without_a_line, with_a_line_twice),
+        *(lambda path: path.unlink(), lambda path: path.write_text("{}")),
+    ],
+)
 def test_results_that_are_not_whole_are_no_shorter_results(graded, damage):
     damage(graded.path / "results.json")
     with pytest.raises(CorruptFile, match=r"results.json: .*mst grade"):
         list(graded.case_results())
+
+
+def test_results_of_an_earlier_mst_have_no_count(graded):
+    whole = list(graded.case_results())
+    without_a_count(graded.path / "results.json")
+    assert b"caseCount" not in (graded.path / "results.json").read_bytes()
+    assert list(graded.case_results()) == whole
 
 
 def test_how_a_trial_ended_is_read_without_the_rest_of_its_record(run):
