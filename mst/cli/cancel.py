@@ -26,11 +26,13 @@ def command(run: str, output_dir: Path) -> None:
 
     try:
         folder = find_run(run, output_dir)
-    except UsageError:
+    except UsageError as error:
         if cancel_dispatches(run):
             click.echo(f"{run}: asked to stop after the units in flight")
             return
-        raise
+        raise UsageError(
+            f"{error}; the fleet of MST_BROKER_URL, if one is set, works on no run of this full ID"
+        ) from error
     if not folder.is_locked():
         folder = under_way(folder)
     if folder.is_locked():

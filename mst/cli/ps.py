@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def command(output_dir: Path, as_json: bool) -> None:
     """Runs and shards in flight: on the fleet of MST_BROKER_URL, and those that a command here works on.
 
+    A run that was sent out from here, and of which that fleet knows nothing (its broker lost it, or it ended), waits
+    for 'mst attach'.
+
     \b
     mst ps
     mst ps --json
@@ -33,12 +36,15 @@ def command(output_dir: Path, as_json: bool) -> None:
     broker_url = Settings.from_environment().broker_url
     dispatches = _on_fleet(broker_url) if broker_url is not None else []
     there = {one.run_id for one in dispatches}
-    here = [folder for folder in all_runs(output_dir) if folder.is_locked()]
+    every = list(all_runs(output_dir))
+    here = [folder for folder in every if folder.is_locked()]
+    locked = {folder.run_id for folder in here}
     local = [folder for folder in here if folder.run_id not in there]
+    waiting = [folder for folder in every if folder.run_id not in there | locked and _is_sent(folder)]
     if as_json:
-        locked = {folder.run_id for folder in here}
         runs = [{**one.to_dict(), "coordinatorHere": one.run_id in locked} for one in dispatches]
-        document = InFlightDocument.model_validate({"runs": [*runs, *map(_plain, local)]})
+        own = [_plain(folder, locked) for folder in (*local, *waiting)]
+        document = InFlightDocument.model_validate({"runs": [*runs, *own]})
         click.echo(json.dumps(document.to_print(), indent=2))
         return
     for one in dispatches:
@@ -46,7 +52,10 @@ def command(output_dir: Path, as_json: bool) -> None:
     for folder in local:
         run = folder.run()
         click.echo(f"{run.run_id} {run.eval_name}: a command here works on it ({folder.path})")
-    if not dispatches and not local:
+    for folder in waiting:
+        run = folder.run()
+        click.echo(f"{run.run_id} {run.eval_name}: waiting for a coordinator; go on with: mst attach {run.run_id}")
+    if not dispatches and not local and not waiting:
         click.echo("nothing is in flight" + ("" if broker_url else " here; set MST_BROKER_URL to look at a fleet"))
 
 
@@ -62,9 +71,19 @@ def _on_fleet(broker_url: str) -> list[DispatchInFlight]:
         client.close()
 
 
-def _plain(folder: RunFolder) -> dict[str, object]:
+def _is_sent(folder: RunFolder) -> bool:
+    """Whether shards of it were sent out and not brought together here."""
+    if not folder.work.is_dir():
+        return False
+    from mst.shards.coordinate import plans_of
+
+    return bool(plans_of(folder.work, "collect") or plans_of(folder.work, "grade"))
+
+
+def _plain(folder: RunFolder, locked: set[str]) -> dict[str, object]:
     run = folder.run()
-    return {"runId": run.run_id, "eval": run.eval_name, "coordinatorHere": True, "path": str(folder.path)}
+    is_here = run.run_id in locked
+    return {"runId": run.run_id, "eval": run.eval_name, "coordinatorHere": is_here, "path": str(folder.path)}
 
 
 def _say(one: DispatchInFlight) -> None:

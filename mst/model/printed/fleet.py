@@ -39,7 +39,7 @@ class FleetRunRecord(Printed):
 
 
 class LocalRunRecord(Printed):
-    """A run that a command on this machine works on."""
+    """A run that a command on this machine works on, or that was sent out from it and waits for one."""
 
     run_id: RunId
     eval: str
