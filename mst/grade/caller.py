@@ -16,7 +16,7 @@ from mst.grade.assertions.base import Assertion, ProgramAssertion
 from mst.grade.breaker import Breaker
 from mst.grade.contract import Grader
 from mst.judges import strictjson
-from mst.judges.contract import JudgeContext
+from mst.judges.contract import Judge, JudgeContext, PairwiseJudge, bound_s, close
 from mst.judges.options import parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
@@ -92,30 +92,29 @@ class Caller:
     async def aclose(self) -> None:
         """Close what judges keep open. Their faults in this are nobody's any more."""
         for made in [*self._dropped, *self._prepared.values()]:
-            if hasattr(made, "aclose"):
-                with suppress(Exception):
-                    await made.aclose()
+            with suppress(Exception):
+                await close(made)
         self._dropped.clear()
 
 
-async def bounded(judge: Any, call: Awaitable[AnswerT], timeout_s: float) -> AnswerT:
+async def bounded(judge: Judge | PairwiseJudge, call: Awaitable[AnswerT], timeout_s: float) -> AnswerT:
     """Await a judge, which keeps its time limit itself; give it up soon after that.
 
     Args:
-        judge: asked for `bound_s` when it has it: a judge that waits for its turn takes longer than one answer may.
+        judge: one that waits for its turn may take longer than one answer may (`bound_s`).
         call: the call.
         timeout_s: of one answer.
 
     Raises:
         GraderError: it was given up.
     """
-    bound_s = judge.bound_s(timeout_s) if hasattr(judge, "bound_s") else timeout_s
+    limit_s = bound_s(judge, timeout_s)
     try:
         with tracing.span("mst.judge", judge=type(judge).__name__):
-            async with asyncio.timeout(bound_s + GUARD_S):
+            async with asyncio.timeout(limit_s + GUARD_S):
                 return await call
     except TimeoutError as error:
-        raise GraderError(f"the judge did not end within {bound_s:g} s", "timeout") from error
+        raise GraderError(f"the judge did not end within {limit_s:g} s", "timeout") from error
 
 
 def why(error: Exception) -> str:

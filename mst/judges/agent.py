@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -12,7 +11,7 @@ from pydantic import Field, model_validator
 from mst.errors import GraderError, ProgramError
 from mst.judges.agenttask import last_object
 from mst.judges.contract import JudgeContext, Subject
-from mst.judges.folder import CallFolder, call_folder, fill
+from mst.judges.folder import call_folder, fill
 from mst.judges.material import lay_out
 from mst.judges.options import Options
 from mst.judges.program import OUTPUT_BYTES, need_program, need_secrets
@@ -186,43 +185,45 @@ class Agent:
             workspace = await lay_out(
                 material, subjects, self._spec.files, context.files, max_tool_output=self._options.max_tool_output
             )
+            question = Question(
+                task=task, answer=answer, workspace=workspace, home=home, env=self._environment(context)
+            )
             async with home.enclosed(self._sandbox) as inside:
                 try:
-                    if self._setting is None:
-                        text, usage = await self._run_program(task, workspace, home, inside, context), None
-                    else:
-                        env = {
-                            name: context.secrets[name] for name in self._spec.secrets if name != self._setting.secret
-                        }
-                        question = Question(
-                            task=task,
-                            answer=answer,
-                            workspace=workspace,
-                            home=home,
-                            env={**self._options.env, **env},
-                        )
-                        found = await self._setting.ask(question, inside, context)
-                        text, usage = found.final_text or "", found.usage
+                    text, usage = await self._answer(question, inside, context)
                 except ProgramError as error:
                     raise GraderError(str(error)) from error
                 except GraderError as error:
                     raise GraderError(material.neutral(home.neutral(str(error))), error.kind) from error
             value = material.neutral(home.neutral(last_object(context.redact(text))))
-            setting = self._setting
-            provider = setting.agent.PROVIDER if setting is not None else None
-            model = self._options.model if setting is not None else None
-            usage = priced_as(usage, [f"{provider}:{model}", f"{model}"], context.pricing)
-            return Said(value=value, usage=usage, provider=provider, model=model)
+            return self._said(value, usage, context)
 
-    async def _run_program(
-        self, task: str, workspace: Path, home: CallFolder, inside: Enclosure, context: JudgeContext
-    ) -> str:
+    def _environment(self, context: JudgeContext) -> dict[str, str]:
+        """Its settings and secrets, but for the key of a known agent, which stays with the proxy."""
+        key = None if self._setting is None else self._setting.secret
+        return {**self._options.env, **{name: value for name, value in context.secrets.items() if name != key}}
+
+    def _said(self, value: dict[str, Any], usage: Usage | None, context: JudgeContext) -> Said:
+        setting = self._setting
+        provider = setting.agent.PROVIDER if setting is not None else None
+        model = self._options.model if setting is not None else None
+        priced = priced_as(usage, [f"{provider}:{model}", f"{model}"], context.pricing)
+        return Said(value=value, usage=priced, provider=provider, model=model)
+
+    async def _answer(self, question: Question, inside: Enclosure, context: JudgeContext) -> tuple[str, Usage | None]:
+        if self._setting is None:
+            return await self._run_program(question, inside, context), None
+        found = await self._setting.ask(question, inside, context)
+        return found.final_text or "", found.usage
+
+    async def _run_program(self, question: Question, inside: Enclosure, context: JudgeContext) -> str:
+        workspace = question.workspace
         values = {"files": str(workspace / "files"), "workspace": str(workspace)}
         result = await inside.run(
             fill(self._options.argv, values),
             cwd=workspace,
-            env=inside.environment({**self._options.env, **context.secrets}),
-            stdin=task.encode(),
+            env=inside.environment(question.env),
+            stdin=question.task.encode(),
             timeout_s=context.timeout_s,
             output_bytes=OUTPUT_BYTES,
             read=[workspace],
@@ -232,5 +233,6 @@ class Agent:
         if result.output_truncated or result.stopped:
             raise GraderError(f"the agent was ended: {result.stopped or f'it printed over {OUTPUT_BYTES} bytes'}")
         if result.exit_code != 0:
-            raise GraderError(f"the agent ended with exit code {result.exit_code}{stderr_tail(result, home, context)}")
+            said = stderr_tail(result, question.home, context)
+            raise GraderError(f"the agent ended with exit code {result.exit_code}{said}")
         return result.stdout.decode("utf-8", "replace")

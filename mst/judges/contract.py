@@ -163,3 +163,14 @@ class PairwiseJudge(Protocol):
             GraderError: no verdict.
         """
         ...
+
+
+def bound_s(judge: Judge | PairwiseJudge, timeout_s: float) -> float:
+    """Seconds that a call may take in all: what the judge says of it, where it does (see `Judge`)."""
+    return float(judge.bound_s(timeout_s)) if hasattr(judge, "bound_s") else timeout_s
+
+
+async def close(judge: Judge | PairwiseJudge) -> None:
+    """Close what it keeps open, where it does (see `Judge`)."""
+    if hasattr(judge, "aclose"):
+        await judge.aclose()

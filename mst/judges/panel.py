@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from mst.config.registry import lookup
 from mst.errors import ConfigError, GraderError, GradingFault, InvariantError
-from mst.judges.contract import Finding, Judge, JudgeContext, Subject
+from mst.judges.contract import Finding, Judge, JudgeContext, Subject, bound_s, close
 from mst.judges.options import Options, parse_options
 from mst.judges.program import need_secrets
 from mst.judges.verdict import first_fault
@@ -112,7 +112,7 @@ class Panel:
 
     def bound_s(self, timeout_s: float) -> float:
         """See `Judge`: that of the slowest member."""
-        return max(_bound_s(judge, timeout_s) for judge, _ in self._members.values())
+        return max(bound_s(judge, timeout_s) for judge, _ in self._members.values())
 
     async def preflight(self, context: JudgeContext) -> None:
         """Check every member.
@@ -148,12 +148,12 @@ class Panel:
 
     async def _ask(self, name: str, subject: Subject, context: JudgeContext) -> Finding | GraderError:
         judge, spec = self._members[name]
-        bound_s = _bound_s(judge, context.timeout_s)
+        limit_s = bound_s(judge, context.timeout_s)
         try:
-            async with asyncio.timeout(bound_s):
+            async with asyncio.timeout(limit_s):
                 return await judge.evaluate(subject, _narrowed(context, spec))
         except TimeoutError:
-            return GraderError(f"did not end within {bound_s:g} s", "timeout")
+            return GraderError(f"did not end within {limit_s:g} s", "timeout")
         except GraderError as error:
             return error
         except InvariantError:
@@ -195,8 +195,7 @@ class Panel:
     async def aclose(self) -> None:
         """Close what members keep open."""
         for judge, _ in self._members.values():
-            if hasattr(judge, "aclose"):
-                await judge.aclose()
+            await close(judge)
 
 
 def read_members(written: Sequence[Any]) -> list[Member]:
@@ -262,10 +261,6 @@ def _member_spec(member: Member, name: str, panel: GraderSpec) -> GraderSpec:
 
 def _narrowed(context: JudgeContext, spec: GraderSpec) -> JudgeContext:
     return dataclasses.replace(context, secrets=Some(context.secrets, spec.secrets))
-
-
-def _bound_s(judge: Any, timeout_s: float) -> float:
-    return float(judge.bound_s(timeout_s)) if hasattr(judge, "bound_s") else timeout_s
 
 
 def _kind_of_fault(faults: Mapping[str, GraderError]) -> GradingFault:
