@@ -3,8 +3,8 @@
     python benchmarks/chaos.py --seed 1                  about a thousand shards, half an hour on two cores
     python benchmarks/chaos.py --shards 100 --cases 60   a quick look
 
-Ends with an error when a unit was lost, counted twice, or paid for again after its result was durable, or when the
-grading differs from that of one process in any byte that may not differ.
+Ends with an error when a unit was lost, counted twice, or paid for again by an attempt that began after its result was
+durable, or when the grading differs from that of one process in any byte that may not differ.
 """
 
 from __future__ import annotations

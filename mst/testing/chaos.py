@@ -1,7 +1,9 @@
 """A grading on a real fleet while parts of it are killed, cut, wiped and lied to, by a seed; and what came of it.
 
-What counts afterwards: every unit has a result, the result is that of one quiet process, and no unit was graded again
-after its result was durable in the store. A unit whose worker is killed before that is paid twice; nobody can help it.
+What counts afterwards: every unit has a result, the result is that of one quiet process, and no attempt asked for what
+the store had before it began. A unit whose worker is killed before that is paid twice; nobody can help it. Nor where two
+attempts are at work at once, because a worker was frozen or the broker forgot who has the shard: each stops at the next
+look at its lease, and what it has in hand until then the other one cannot know of.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class Report:
         attempts: of all shards, as the store has them.
         calls: how often the judge was asked.
         again: units that were asked more than once, because their worker died before they were durable.
-        paid_twice: units that were asked about after they were durable. Must be empty.
+        overtaken: units that another attempt made durable while the one that asked for them was under way.
+        paid_twice: units that were durable before the attempt that asked for them began. Must be empty.
         lost: planned units without a verdict. Must be empty.
         different: differences from the grading in one process. Must be empty.
     """
@@ -67,6 +70,7 @@ class Report:
     attempts: int = 0
     calls: int = 0
     again: int = 0
+    overtaken: list[str] = field(default_factory=list)
     paid_twice: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
@@ -317,9 +321,11 @@ class Chaos:
         self.report.lost += [f"never asked about: {key}" for key in sorted(quiz.keys - set(calls))]
         durable, self.report.attempts = self._durable(regrade)
         for line in quiz.lines("times"):
-            at, _, key = line.partition(" ")
-            if float(at) > durable.get(key, float("inf")):
-                self.report.paid_twice.append(f"{key}: durable at {durable[key]:.3f}, asked again at {at}")
+            at, began, key = line.split(" ", 2)
+            since = durable.get(key, float("inf"))
+            if float(at) > since:
+                found = self.report.paid_twice if float(began) > since else self.report.overtaken
+                found.append(f"{key}: durable at {since:.3f}, asked again at {at} by an attempt that began at {began}")
         self.report.broken_rules += broken_rules(self._bed.fleet.client)
 
     def _durable(self, regrade: RunFolder) -> tuple[dict[str, float], int]:
@@ -339,16 +345,19 @@ class Chaos:
 
 
 def _stored(attempt: Path) -> Iterator[tuple[float, dict[str, Any]]]:
-    """The units of an attempt in a `file:` store, each with since when it is there: as an object, or by its index."""
+    """The units of an attempt in a `file:` store, each with since when it is there: as an object, or by its index.
+
+    An object gets its name in the last step of its commit, and its inode changes then.
+    """
     for path in attempt.glob("units/*.json"):
-        yield path.stat().st_mtime, json.loads(path.read_bytes())
+        yield path.stat().st_ctime, json.loads(path.read_bytes())
     for index in attempt.glob("indexes/*"):
         head, *entries = [json.loads(line) for line in index.read_bytes().splitlines()]
         data = (attempt / "packs" / head["pack"]).read_bytes()
         for entry in entries:
             if entry["path"].startswith("units/"):
                 unit = data[entry["offset"] : entry["offset"] + entry["length"]]
-                yield index.stat().st_mtime, json.loads(unit)
+                yield index.stat().st_ctime, json.loads(unit)
 
 
 def _kill_group(process: subprocess.Popen[str]) -> bool:
