@@ -1,9 +1,9 @@
 """A grading on a real fleet while parts of it are killed, cut, wiped and lied to, by a seed; and what came of it.
 
 What counts afterwards: every unit has a result, the result is that of one quiet process, and no attempt asked for what
-the store had before it began. A unit whose worker is killed before that is paid twice; nobody can help it. Nor where two
-attempts are at work at once, because a worker was frozen or the broker forgot who has the shard: each stops at the next
-look at its lease, and what it has in hand until then the other one cannot know of.
+the store had before it began. A unit whose worker is killed before that is paid twice; nobody can help it. Nor can
+anybody where two attempts are at work at once, because a worker was frozen or the broker forgot who has the shard: each
+stops at the next look at its lease, and what it has in hand until then the other one cannot know of.
 """
 
 from __future__ import annotations
