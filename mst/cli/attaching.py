@@ -113,8 +113,11 @@ def _attach(folder: RunFolder, again: Again) -> int:
 
 def end_graded(folder: RunFolder, again: Again) -> int:
     """What the command that graded had still to do: report, latest, result, store; returns the exit code."""
+    from mst.fleet.embedded_fleet import remove_left_dispatches
+
     with folder.locked():
         clear_work(folder.work)
+        remove_left_dispatches(folder.path.parent.parent.parent)
         code = finish(folder, fail_on=again.fail_on, as_json=again.as_json)
     grading = folder.run().grading
     if grading is not None:

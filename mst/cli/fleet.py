@@ -132,6 +132,14 @@ def _signal_options(function: F) -> F:
         ),
         click.option("--class", "worker_class", default=None, help="Queues of workers of this class."),
         click.option(
+            "--image",
+            default=None,
+            envvar="MST_IMAGE_DIGEST",
+            show_envvar=True,
+            metavar="DIGEST",
+            help="Also what demands workers of this image.",
+        ),
+        click.option(
             "--queue", "queues", multiple=True, help="A queue by name, as an older version's; several may be."
         ),
     ):
@@ -139,14 +147,13 @@ def _signal_options(function: F) -> F:
     return function
 
 
-def _queues(given: tuple[str, ...], worker_class: str | None) -> list[str]:
+def _queues(given: tuple[str, ...], worker_class: str | None, image: str | None) -> list[str]:
     from mst import __version__
-    from mst.fleet.queues import queue_name
+    from mst.fleet.queues import served_queues
 
     if given:
         return list(given)
-    return [queue_name("collect", mst_version=__version__, worker_class=worker_class),
-            queue_name("grade", mst_version=__version__, worker_class=worker_class)]  # fmt: skip
+    return served_queues(("collect", "grade"), mst_version=__version__, worker_class=worker_class, image=image)
 
 
 def _broker_url() -> str:
@@ -162,15 +169,18 @@ def _broker_url() -> str:
 @command.command(name="status")
 @_signal_options
 @as_json
-def status(*, queues: tuple[str, ...], worker_class: str | None, slots: int, as_json: bool) -> None:
-    """Say what waits, what runs, and who is there."""
+def status(*, queues: tuple[str, ...], worker_class: str | None, image: str | None, slots: int, as_json: bool) -> None:
+    """Say what waits, what runs, and who is there.
+
+    A worker that knows its image serves a second queue of each kind, which ends with the first 12 digits of its digest.
+    """
     import json
     from contextlib import closing
 
     from mst.fleet.connect import connect
     from mst.fleet.overview import lines, look
 
-    names = _queues(queues, worker_class)
+    names = _queues(queues, worker_class, image)
     with closing(connect(_broker_url())) as client:
         found = look(client, names, slots=slots)
     click.echo(json.dumps(found.to_dict()) if as_json else "\n".join(lines(found)))
@@ -214,6 +224,7 @@ def scale(
     *,
     queues: tuple[str, ...],
     worker_class: str | None,
+    image: str | None,
     slots: int,
     pool: str,
     target: float,
@@ -240,7 +251,8 @@ def scale(
     from mst.fleet.scaler import ScalerOptions, run_scaler
 
     options = ScalerOptions(
-        queues=_queues(queues, worker_class), slots=slots, pool=pool, rule=Rule(target=target, least=least, most=most),
+        queues=_queues(queues, worker_class, image), slots=slots, pool=pool,
+        rule=Rule(target=target, least=least, most=most),
         every_s=every_s, publish=publish, project=project, metrics_port=metrics_port,
         metrics_address=metrics_address, janitor=janitor, as_json=as_json,
     )  # fmt: skip

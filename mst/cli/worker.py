@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 import click
@@ -67,7 +68,8 @@ def command(
 ) -> None:
     """Run a Celery worker with the settings that shards need.
 
-    Reads MST_BROKER_URL, MST_STORE, MST_FLEET_KEY_FILE and MST_TRUSTED_SIGNERS_FILE from the environment.
+    Reads MST_BROKER_URL, MST_STORE, MST_FLEET_KEY_FILE and MST_TRUSTED_SIGNERS_FILE from the environment, and in an
+    image MST_IMAGE_DIGEST, which 'mst images build' and a push print: shards that demand this image then come here.
 
     \b
     mst worker --trusted
@@ -76,13 +78,20 @@ def command(
     mst worker --trusted --shard-disk 20 --shard-minutes 120
     mst worker --shard-image mst-judges@sha256:0123... --shard-memory 4
     """
-    from mst.config.settings import Settings
+    from mst.config.settings import Settings, variable
     from mst.fleet.confine import ShardBounds
+    from mst.fleet.queues import digest_of
     from mst.fleet.worker import WorkerOptions, run_worker
 
+    settings = Settings.from_environment()
+    image = None if settings.image_digest is None else digest_of(settings.image_digest)
+    if image is not None:
+        # in one spelling for all that is started here: it is part of what makes trials comparable
+        os.environ[variable("image_digest")] = image
     options = WorkerOptions(
         works=work or ("collect", "grade"),  # type: ignore[arg-type]  # click checked the values
         worker_class=worker_class,
+        image=image,
         slots=slots,
         name=name,
         trusted=trusted,
@@ -105,4 +114,4 @@ def command(
             time_s=None if shard_minutes is None else shard_minutes * 60,
         ),
     )
-    ctx.exit(run_worker(options, Settings.from_environment()))
+    ctx.exit(run_worker(options, settings))

@@ -23,6 +23,7 @@ class Settings:
         signing_key_file: the coordinator's private key (`MST_SIGNING_KEY_FILE`).
         fleet_key_file: the workers' private key (`MST_FLEET_KEY_FILE`).
         trusted_signers_file: public keys whose envelopes workers accept (`MST_TRUSTED_SIGNERS_FILE`).
+        image_digest: of the image that this process runs in (`MST_IMAGE_DIGEST`): nothing inside an image knows it.
     """
 
     broker_url: str | None = None
@@ -30,6 +31,7 @@ class Settings:
     signing_key_file: Path | None = None
     fleet_key_file: Path | None = None
     trusted_signers_file: Path | None = None
+    image_digest: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -44,7 +46,7 @@ class Settings:
             if name.endswith("_file") and value is not None and not Path(value).is_file():
                 raise UsageError(f"{variable(name)}: no such file: {value}")
         paths = {name: Path(value) for name, value in given.items() if name.endswith("_file") and value is not None}
-        return cls(broker_url=given["broker_url"], store=given["store"], **paths)
+        return cls(broker_url=given["broker_url"], store=given["store"], image_digest=given["image_digest"], **paths)
 
     @classmethod
     def names(cls) -> list[str]:

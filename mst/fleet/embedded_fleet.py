@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import threading
@@ -25,6 +26,8 @@ from mst.fleet.presence import Presence
 from mst.runs.folder import RunFolder
 from mst.shards.process_channel import PASSED_ON
 
+FLEET_FOLDER = ".fleet"
+"""In a results root: the store of embedded fleets, and the logs of their workers."""
 START_S = 60.0
 STOP_S = 15.0
 WATCH_S = 0.2
@@ -178,10 +181,11 @@ def _close_stdin(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def left_dispatches(results_root: Path, store: Path) -> list[Path]:
-    """Dispatches in an embedded fleet's own store with which nobody goes on, by run: it is over, or was removed."""
-    found = store.glob("*/dispatches/*")
-    return [path for path in found if _is_over(RunFolder(results_root / path.parent.parent.name / "runs" / path.name))]
+def remove_left_dispatches(results_root: Path) -> None:
+    """Remove what embedded fleets hold of runs with which nobody goes on: they are over, or were removed."""
+    for path in (results_root / FLEET_FOLDER).glob("*/dispatches/*"):
+        if _is_over(RunFolder(results_root / path.parent.parent.name / "runs" / path.name)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_over(folder: RunFolder) -> bool:

@@ -54,14 +54,14 @@ class Overview:
 
 
 def look(client: RedisClient, queues: Sequence[str], *, slots: int = 1, prefix: str = DEFAULT_PREFIX) -> Overview:
-    """Read everything. Dispatches of all queues are listed; the signal is about the given ones.
+    """Read everything. All dispatches and all queues that anybody serves are listed; the signal is about those given.
 
     Raises:
         BrokerError: no answer.
     """
     book, presence = DispatchBook(client, prefix), Presence(client, prefix)
     found = [one for scope in book.open_dispatches() if (one := _dispatch(book, scope)) is not None]
-    names = sorted({*queues, *(one.queue for one in found)})
+    names = sorted({*queues, *presence.served(), *(one.queue for one in found)})
     return Overview(
         signal=read_signal(client, queues, slots=slots, prefix=prefix),
         workers={name: presence.workers(name) for name in names},

@@ -39,6 +39,13 @@ class Presence:
         """For a coordinator before it sends: who serves a queue now."""
         return list(self._scripts.run("live_workers", [self.keys.workers(queue)], [], doing=f"looking at {queue}"))
 
+    def served(self) -> list[str]:
+        """For operators: the queues that any worker serves now, whatever its version, class or image."""
+        with broker_errors("looking for workers"):
+            start = self.keys.workers("")
+            names = [key.removeprefix(start) for key in self._client.scan_iter(match=f"{start}*", count=100)]
+        return sorted(name for name in names if self.workers(name))
+
     def ask_to_drain(self, worker: str) -> None:
         """For operators: a worker ends its units under way, gives its shards back and ends. Forgotten after an hour."""
         with broker_errors(f"draining {worker}"):

@@ -36,7 +36,7 @@ from mst.fleet.logs import log_for_machines
 from mst.fleet.machine import NoMachine, open_machine
 from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
-from mst.fleet.queues import queue_name
+from mst.fleet.queues import served_queues
 from mst.fleet.refusals import RefusalBook
 from mst.fleet.rotation import FileKey, FileVerifier
 from mst.fleet.scratch import own_scratch
@@ -77,6 +77,7 @@ class WorkerOptions:
         janitor_every_s, settle_s: see `Janitor`.
         store_patience_s: how long finished units wait for a store that does not answer.
         hurry_after_s: how long units in flight may go on after a second SIGTERM.
+        image: digest of the image that it runs in: what demands that image comes to it, too.
         cloud: whose machine this is: heed its notices, protect it while it is busy, end it when it is idle.
         idle_s: end the machine after so long without a shard; never by default.
         metrics_port: serve `/metrics` there.
@@ -85,6 +86,7 @@ class WorkerOptions:
 
     works: Sequence[Work] = ("collect", "grade")
     worker_class: str | None = None
+    image: str | None = None
     slots: int = 1
     name: str | None = None
     trusted: bool = False
@@ -103,7 +105,7 @@ class WorkerOptions:
 
     def queues(self) -> list[str]:
         """The queues that it serves: of this version only, so that no other version's message is taken."""
-        return [queue_name(work, mst_version=__version__, worker_class=self.worker_class) for work in self.works]
+        return served_queues(self.works, mst_version=__version__, worker_class=self.worker_class, image=self.image)
 
 
 def run_worker(options: WorkerOptions, settings: Settings) -> int:

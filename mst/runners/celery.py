@@ -23,7 +23,7 @@ from mst.fleet.closing import close_dispatch, is_closed
 from mst.fleet.connect import connect, without_password
 from mst.fleet.dispatch import Desk, Sent, dispatch_keys, envelope_of, head_of, send_dispatch, target_of, write_again
 from mst.fleet.dispatch_book import DispatchBook
-from mst.fleet.embedded_fleet import EmbeddedFleet, left_dispatches
+from mst.fleet.embedded_fleet import FLEET_FOLDER, EmbeddedFleet, remove_left_dispatches
 from mst.fleet.follow import Follower, outcome_of
 from mst.fleet.grants import GrantSlots
 from mst.fleet.handover import bring_bundles, recall_plans
@@ -39,6 +39,7 @@ from mst.fleet.presence import Presence
 from mst.fleet.queues import queue_name
 from mst.fleet.refusals import RefusalBook, RefusalWatch, payload_digest
 from mst.fleet.renewal import Renewer, credentials
+from mst.fleet.scale_rules import ScaleRules
 from mst.fleet.sessions import ShardSessions
 from mst.fleet.spend import FleetSpend
 from mst.fleet.tokens import TokenDesk, TokenSlots
@@ -61,7 +62,6 @@ from mst.store.session import shard_session
 from mst.store.units import fetch_shard
 from mst.store.uri import check_writable, object_uri, open_store, redacted
 
-FLEET_FOLDER = ".fleet"
 SERVED_WITHIN_S = 5.0
 """How long a command looks for a worker before it refuses to send."""
 PACE = threading.Event()
@@ -80,6 +80,8 @@ class CeleryOptions(Model):
     """URI of the result store that coordinator and workers share; `MST_STORE` otherwise."""
     worker_class: str | None = Field(default=None, alias="class")
     """Only workers of this class."""
+    image: str | None = None
+    """Only workers that run this image, by its digest (`sha256:...`, as `mst images build` prints it)."""
     workers: int = Field(default=2, ge=1, le=64)
     """Worker processes of an embedded fleet."""
     wait: bool = False
@@ -110,7 +112,9 @@ class CeleryRunner:
         self._fleet: EmbeddedFleet | None = None
         self._finished: list[ShardSpec] = []
         self._left = False
-        self._queue = queue_name(context.work, mst_version=__version__, worker_class=options.worker_class)
+        self._queue = queue_name(
+            context.work, mst_version=__version__, worker_class=options.worker_class, image=options.image
+        )
         if settings.broker_url is None:
             settings = self._embed(settings)
         try:
@@ -138,6 +142,11 @@ class CeleryRunner:
         return cls(options, context, settings)
 
     def _embed(self, settings: Settings) -> Settings:
+        if self._options.image is not None:
+            raise UsageError(
+                "--runner-option image: no broker is set, so the shards would run on this machine and in no image; set "
+                "MST_BROKER_URL and MST_STORE to those of a fleet"
+            )
         folder = self._context.results_root / FLEET_FOLDER
         store = settings.store or f"file:{folder.resolve()}"
         check_writable(open_store(store, patience_s=5), "check")
@@ -213,7 +222,7 @@ class CeleryRunner:
         if not is_served:
             raise UsageError(
                 f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version "
-                f"({__version__}), or wait for one with --runner-option wait=true"
+                f"({__version__}){self._of_image()}, or wait for one with --runner-option wait=true"
             )
         secrets = self._secrets(shards, events)
         try:
@@ -222,10 +231,17 @@ class CeleryRunner:
             self._left = True
             raise
 
+    def _of_image(self) -> str:
+        return f" in the image {self._options.image}, with MST_IMAGE_DIGEST set to that" if self._options.image else ""
+
     def _is_served(self, events: ShardEvents) -> bool:
         """Whether a worker serves the queue. A broker that was wiped hears of its workers again within moments."""
         until = time.monotonic() + SERVED_WITHIN_S
         while not self._presence.workers(self._queue):
+            pools = ScaleRules(self._client).pools(self._queue)
+            if pools:
+                events.note(f"no worker serves the queue {self._queue} now; the pool {pools[0]} starts one for it")
+                return True
             if time.monotonic() >= until:
                 return False
             events.note(f"no worker says yet that it serves the queue {self._queue}; looking for {SERVED_WITHIN_S:g} s")
@@ -477,9 +493,7 @@ class CeleryRunner:
         if uri.startswith("file:"):
             for folder in {dispatch_keys(spec).run.dispatches for spec in self._finished}:
                 shutil.rmtree(Path(uri.removeprefix("file:")) / folder, ignore_errors=True)
-        root = self._context.results_root
-        for left in left_dispatches(root, root / FLEET_FOLDER):
-            shutil.rmtree(left, ignore_errors=True)
+        remove_left_dispatches(self._context.results_root)
 
 
 def _broker_url(option: str | None, environment: str | None) -> str | None:

@@ -31,6 +31,7 @@ PASSED_ON = (
     "VIRTUAL_ENV",
     "SSL_CERT_FILE",
     "MST_HEARTBEAT_S",
+    "MST_IMAGE_DIGEST",
 )
 """All that a worker gets of this process's environment: nothing that could hold a secret."""
 START = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('mst', run_name='__main__')"

@@ -109,12 +109,15 @@ def test_a_grading_that_was_killed_before_its_report_is_ended(bench, whole, monk
     (folder.path / "report" / "index.html").unlink()
     (folder.path.parent.parent / "latest.json").unlink()
     folder.work.mkdir()
+    left = bench.home / ".mst-results" / ".fleet" / "echoes" / "dispatches" / folder.run_id / "d1"
+    left.mkdir(parents=True)
     said = call_mst(capsys, "attach", folder.run_id[-6:], "--fail-on", "any-failure")
     assert said.code == 1, said.err
     assert folder.run_id[-6:] in said.out
     assert (folder.path / "report" / "index.html").is_file()
     assert latest_run(bench.home / ".mst-results").path == folder.path
     assert not folder.work.exists()
+    assert not left.exists()
     again = call_mst(capsys, "attach", folder.run_id[-6:])
     assert again.code == 2
     assert "no open regrade" in again.err

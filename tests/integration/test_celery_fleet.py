@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from mst import __version__
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, until
 from mst.testing.equality import differences
@@ -118,3 +119,31 @@ def test_a_regrade_whose_folder_was_removed_does_not_stand_in_the_way_of_the_nex
     assert once(bed)
     assert differences(here.path, following) == []
     assert bed.newest().run().grading.runner.dispatches == ["d1"]
+
+
+def granted(worker, regrade):
+    """How many shards of a regrade a worker took."""
+    return sum("shard_granted" in line and f'"{regrade.run_id}"' in line for line in worker.log.splitlines())
+
+
+def test_what_demands_an_image_goes_to_its_workers_alone(bed, here):
+    """Another one of the same version waits idle, and what demands an image that nobody runs is refused at once."""
+    wanted, unknown = f"sha256:{'ab' * 32}", f"sha256:{'cd' * 32}"
+    bed.ready(1)
+    worker = bed.fleet.start(env={"MST_IMAGE_DIGEST": wanted})
+    said = bed.grade("--runner-option", f"image={wanted}")
+    assert said.code in (0, 1), said.err
+    assert differences(here.path, bed.newest().path) == []
+    machines = bed.newest().run().grading.runner.machines
+    assert {machine.image for machine in machines} == {wanted}
+    [idle] = [other for other in bed.fleet.workers.values() if other is not worker]
+    assert granted(worker, bed.newest()) == 3
+    assert granted(idle, bed.newest()) == 0
+    refused = bed.grade("--runner-option", f"image={unknown}")
+    assert refused.code == 2, refused.err
+    assert f"in the image {unknown}, with MST_IMAGE_DIGEST set to that" in refused.error_lines[-1]
+    status = bed.mst("fleet", "status").out.splitlines()
+    [of_version] = [line for line in status if line.startswith(f"mst.grade.{__version__}: ")]
+    assert set(of_version.partition(": ")[2].split(", ")) == set(bed.fleet.workers)
+    assert f"mst.grade.{__version__}.{'ab' * 6}: {worker.name}" in status
+    bed.fleet.dismiss(worker)

@@ -5,7 +5,7 @@ import pytest
 
 from mst.errors import UsageError
 from mst.fleet import embedded
-from mst.fleet.embedded_fleet import left_dispatches
+from mst.fleet.embedded_fleet import remove_left_dispatches
 from mst.fleet.extras import need
 
 
@@ -46,8 +46,10 @@ def test_a_missing_library_names_its_extra(monkeypatch):
         need("pyrage")
 
 
-def test_dispatches_of_runs_that_were_removed_are_found_and_no_others(tmp_path):
+def test_dispatches_of_runs_that_were_removed_go_and_no_others(tmp_path):
     for place in ("quiz/runs/one", ".fleet/quiz/dispatches/one/d1", ".fleet/quiz/dispatches/gone/d1", ".fleet/logs"):
         (tmp_path / place).mkdir(parents=True)
-    assert left_dispatches(tmp_path, tmp_path / ".fleet") == [tmp_path / ".fleet/quiz/dispatches/gone"]
-    assert left_dispatches(tmp_path, tmp_path / "none") == []
+    remove_left_dispatches(tmp_path)
+    assert [path.name for path in (tmp_path / ".fleet/quiz/dispatches").iterdir()] == ["one"]
+    assert (tmp_path / ".fleet/logs").is_dir()
+    remove_left_dispatches(tmp_path / "none")
