@@ -252,11 +252,11 @@ class ObstoreStore:
         if isinstance(error, FileNotFoundError):
             return ObjectMissing(f"{self.uri}: no object {key}")
         if _is_denied(error, text, status, code):
-            return StoreDenied(f"{what}: {_why_denied(text, code)}; {self._hint}")
+            return StoreDenied(f"{what}: {_why_denied(text, code, self._hint)}")
         if status is None:
             return _unanswered(what, text)
         if status >= 500 or status in (408, 429):
-            return StoreUnavailable(f"{what}: the server answered {status} ({_reason(text)})")
+            return StoreUnavailable(f"{what}: the server answered {status} ({code or _reason(text)})")
         return StoreError(f"{what}: the server answered {status} ({code or _reason(text)})")
 
 
@@ -280,14 +280,14 @@ def _is_denied(error: Exception, text: str, status: int | None, code: str | None
     return by_class or status in (401, 403) or code in _DENIED_CODES or _asks_for_credentials(text)
 
 
-def _why_denied(text: str, code: str | None) -> str:
+def _why_denied(text: str, code: str | None, hint: str) -> str:
     if _asks_for_credentials(text):
-        return "no credentials found"
+        return f"no credentials found; {hint}"
     if code in _EXPIRED:
-        return f"the credentials have expired ({code})"
+        return f"the credentials have expired ({code}); get new ones, then the same command goes on"
     if code == "RequestTimeTooSkewed":
-        return f"this machine's clock is wrong ({code})"
-    return f"access denied ({code})" if code else "access denied"
+        return f"this machine's clock is wrong ({code}); set it"
+    return f"access denied ({code}); {hint}" if code else f"access denied; {hint}"
 
 
 def _unanswered(what: str, text: str) -> StoreError:

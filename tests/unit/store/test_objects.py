@@ -26,13 +26,13 @@ def answer(status, code):
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        (answer(403, "RequestTimeTooSkewed"), StoreDenied, "clock is wrong"),
-        (answer(400, "ExpiredToken"), StoreDenied, "have expired"),
-        (answer(403, "SignatureDoesNotMatch"), StoreDenied, "access denied"),
+        (answer(403, "RequestTimeTooSkewed"), StoreDenied, "clock is wrong (RequestTimeTooSkewed); set it"),
+        (answer(400, "ExpiredToken"), StoreDenied, "have expired (ExpiredToken); get new ones"),
+        (answer(403, "SignatureDoesNotMatch"), StoreDenied, "access denied (SignatureDoesNotMatch); HINT"),
         (answer(400, "RequestTimeout"), StoreUnavailable, "busy"),
         (answer(429, "TooManyRequests"), StoreUnavailable, "answered 429"),
         (answer(503, "SlowDown"), StoreUnavailable, "busy"),
-        (answer(502, "BadGateway"), StoreUnavailable, "answered 502"),
+        (answer(502, "BadGateway"), StoreUnavailable, "answered 502 (BadGateway)"),
         (answer(409, "ConditionalRequestConflict"), StoreUnavailable, "busy"),
         (answer(404, "NoSuchBucket"), StoreError, "bucket does not exist"),
         (answer(400, "EntityTooLarge"), StoreError, "answered 400"),
