@@ -75,6 +75,10 @@ class Keys:
         """Sorted set: who serves a queue. Scores are when each is taken for gone."""
         return f"{self.prefix}workers:{queue}"
 
+    def scalers(self, queue: str) -> str:
+        """Sorted set: pools that start machines for a queue. Scores are when each is taken for gone."""
+        return f"{self.prefix}scalers:{queue}"
+
     def queue(self, queue: str) -> str:
         """List: the queue as Celery stores it, given that its global prefix is ours."""
         return f"{self.prefix}{queue}"

@@ -27,10 +27,15 @@ from mst.fleet.metrics import SignalMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.publish import CloudMonitoring, CloudWatch, Publisher
 from mst.fleet.scale import Rule, read_signal, shown
+from mst.fleet.scale_rules import ScaleRules
 from mst.model.fleet import DEFAULT_LEASE_TTL_S
 from mst.store.uri import open_store
 
 JANITOR_EVERY_S = 15.0
+RULES = ("cloudwatch", "gcp")
+"""Where what is published starts machines; what only looks is no promise to anybody."""
+ANNOUNCED_S = 300.0
+"""How long a queue is taken for served after the last signal, for scalers that look more often than that."""
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +102,8 @@ def _look(options: ScalerOptions, client: RedisClient, publisher: Publisher | No
         )
     if publisher is not None:
         publisher.publish(found)
+    if options.publish in RULES:
+        ScaleRules(client).announce(options.pool, options.queues, ttl_s=max(ANNOUNCED_S, 3 * (options.every_s or 0)))
 
 
 def _publisher(options: ScalerOptions) -> Publisher | None:

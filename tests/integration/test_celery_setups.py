@@ -13,6 +13,7 @@ from mst.fleet.dispatch import envelope_of
 from mst.fleet.keys import keygen, load_signing_key
 from mst.fleet.presence import Presence
 from mst.fleet.refusals import FIXES
+from mst.fleet.scale_rules import ScaleRules
 from mst.fleet.worker import _Here
 from mst.testing.commandline import call_mst, until
 from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
@@ -179,6 +180,17 @@ def test_a_command_looks_a_while_for_workers_of_which_a_wiped_broker_knows_nothi
     said = mst("grade", bed.source.path, "--runner", "celery", "--runner-option", "shards=1")
     assert said.code in (0, 1), said.err
     assert f"no worker says yet that it serves the queue {GRADE_QUEUE}; looking for 60 s" in said.err
+
+
+def test_a_queue_without_workers_is_not_refused_while_a_scale_rule_serves_it(bed, mst):
+    bed.ready(0)
+    ScaleRules(bed.fleet.client).announce("pool-a", [GRADE_QUEUE], ttl_s=60)
+    said = bed.grade("--detach")
+    assert said.code == 0, said.err
+    assert "the pool pool-a starts one for it" in said.err
+    assert bed.mst("cancel", bed.newest().run_id).code == 0
+    bed.mst("attach", bed.newest().run_id)
+    bed.fleet.client.delete(f"mst:scalers:{GRADE_QUEUE}")
 
 
 def test_a_worker_says_again_that_it_is_there_as_soon_as_the_broker_does_not_know_it(bed, monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 from mst.cli.fleet_check import probe
 from mst.fleet.connect import connect
 from mst.fleet.scale import read_signal
+from mst.fleet.scale_rules import ScaleRules
 from mst.testing.commandline import ended, environment, run_mst, start_mst, until
 from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 
@@ -235,6 +236,11 @@ def test_cloudwatch_takes_the_signal(bed, tmp_path, simulated_aws):
         "ShardsQueued", "ShardsRunning", "LeasesExpired", "OldestWaitSeconds", "Workers", "BacklogPerWorker"
     }  # fmt: skip
     assert all(one == [{"Name": "Pool", "Value": "p"}] for one in found.values())
+    # and coordinators learn that this pool starts machines for the queue
+    assert ScaleRules(bed.fleet.client).pools(GRADE_QUEUE) == ["p"]
+    for key in bed.fleet.client.keys("mst:scalers:*"):
+        assert 0 < bed.fleet.client.ttl(key) <= 300
+        bed.fleet.client.delete(key)
 
 
 def test_a_cloud_that_does_not_take_it_is_one_line(bed, tmp_path):
