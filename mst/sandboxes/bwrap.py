@@ -132,12 +132,7 @@ class BwrapEnclosure:
 
     def seen(self, path: Path) -> Path:
         """See `Enclosure.seen`."""
-        workspace = self._folders.workspace
-        if workspace is not None and path.is_relative_to(workspace):
-            return WORKSPACE / path.relative_to(workspace)
-        if path.is_relative_to(self._folders.scratch):
-            return SCRATCH / path.relative_to(self._folders.scratch)
-        return path
+        return self._folders.inside(path)
 
     def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
         """See `Enclosure.environment`."""
@@ -258,10 +253,9 @@ class BwrapEnclosure:
         return self._counts().get("memory", 0)
 
     def _bounds(self) -> Bounds:
-        workspace = self._folders.workspace
         watched = self._group is None
         return Bounds(
-            folders=[self._folders.scratch, *([workspace] if workspace is not None else [])],
+            folders=self._folders.listed,
             disk_bytes=self._options.disk,
             memory_bytes=self._options.memory if watched else None,
         )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from mst.process.child import TERM_GRACE_S, ChildResult
 from mst.sandboxes.door import Door, Serve
 from mst.sandboxes.options import SandboxOptions
+from mst.sandboxes.system import SCRATCH, WORKSPACE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,19 @@ class Folders:
 
     workspace: Path | None
     scratch: Path
+
+    @property
+    def listed(self) -> list[Path]:
+        """Those that there are."""
+        return [self.scratch, *([self.workspace] if self.workspace is not None else [])]
+
+    def inside(self, path: Path) -> Path:
+        """A path as programs see it in a sandbox that has a file system of its own; outside of the folders the same."""
+        if self.workspace is not None and path.is_relative_to(self.workspace):
+            return WORKSPACE / path.relative_to(self.workspace)
+        if path.is_relative_to(self.scratch):
+            return SCRATCH / path.relative_to(self.scratch)
+        return path
 
 
 @dataclass(frozen=True, kw_only=True)

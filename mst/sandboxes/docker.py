@@ -109,12 +109,7 @@ class DockerEnclosure:
 
     def seen(self, path: Path) -> Path:
         """See `Enclosure.seen`."""
-        workspace = self._folders.workspace
-        if workspace is not None and path.is_relative_to(workspace):
-            return WORKSPACE / path.relative_to(workspace)
-        if path.is_relative_to(self._folders.scratch):
-            return SCRATCH / path.relative_to(self._folders.scratch)
-        return path
+        return self._folders.inside(path)
 
     def environment(self, declared: Mapping[str, str]) -> dict[str, str]:
         """See `Enclosure.environment`."""
@@ -143,7 +138,7 @@ class DockerEnclosure:
         whole = [*telling(self.seen(told)), *await self._prefix(), *argv]
         name = await self._create(whole, cwd, env, read, with_input=stdin is not None)
         over = stop or asyncio.get_running_loop().create_future()
-        bounds = Bounds(folders=self._own(), disk_bytes=self._options.disk)
+        bounds = Bounds(folders=self._folders.listed, disk_bytes=self._options.disk)
         watching = asyncio.ensure_future(watch(bounds, lambda: None, over))
         try:
             child = await run_child(
@@ -281,16 +276,12 @@ class DockerEnclosure:
         name = _new_name()
         # Before it exists: should this be cancelled, closing looks for it all the same.
         self._made.append(name)
-        await in_thread(hand_over, self._own())
+        await in_thread(hand_over, self._folders.listed)
         await in_thread(
             make, image or self._image, argv, name=name, env=env, cwd=str(self.seen(cwd)), with_input=with_input,
             settings=self._settings(read),
         )  # fmt: skip
         return name
-
-    def _own(self) -> list[Path]:
-        workspace = self._folders.workspace
-        return [self._folders.scratch, *([workspace] if workspace is not None else [])]
 
     def _settings(self, read: Sequence[Path]) -> dict[str, Any]:
         options = self._options
