@@ -36,7 +36,6 @@ from mst.shards.coordinate import refuse_too_many
 from mst.shards.detached import Detached
 from mst.shards.regrade import Graded, Hooks, attach, grade, resume
 from mst.shards.request import GradeRequest
-from mst.shards.spend import grading_spent
 
 Mode = Literal["new", "resume", "attach"]
 
@@ -136,14 +135,8 @@ def _grade(
     request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Cancel, mode: Mode, *, as_json: bool
 ) -> Graded | None:
     with Progress("graded", None, request.secrets, as_json=as_json) as progress:
-
-        async def told(grading: Any) -> None:
-            _, usd = grading_spent(grading)
-            why = next((f"{grader}: {error}" for grader, error in grading.errors.items()), "")
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(why), why=why, cost_usd=usd)
-
         hooks = Hooks(
-            told=told,
+            told=progress.graded,
             watching=lambda found: cancelled_on_request(found, cancel),
             say=say,
         )

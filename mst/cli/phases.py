@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,7 +20,6 @@ from mst.cli.starting import Place
 from mst.errors import GraderError, UsageError
 from mst.model.run import Phases, RunRecord
 from mst.model.shard import Work
-from mst.model.trial import TrialRecord
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs
 from mst.shards.collect_run import CollectRequest, attach_collecting, collect_here, collect_in_shards, todo
@@ -29,7 +27,6 @@ from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import clear_work
 from mst.shards.regrade import Graded, Hooks, attach_collected, grade_collected
 from mst.shards.request import GradeRequest
-from mst.shards.spend import grading_spent, trial_spent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +135,7 @@ def _collect(course: Course, run: RunRecord, cancel: Cancel) -> str | None:
 
 
 def _collect_here(request: CollectRequest, progress: Progress, cancel: Cancel) -> str | None:
-    def told(record: TrialRecord) -> None:
-        _, usd = trial_spent([record])
-        why = f"{record.variant}, {record.case_id}, trial {record.trial}: {record.error}"
-        progress.one_more(passed=None, problem=record.infrastructure_error, why=why, cost_usd=usd)
-
-    stopped = collect_here(replace(request, on_trial=told), cancel)
+    stopped = collect_here(replace(request, on_trial=progress.collected), cancel)
     if stopped is not None:
         progress.note(stopped)
     return stopped
@@ -192,16 +184,10 @@ def _grade(course: Course, run: RunRecord, place: Place, cancel: Cancel) -> Grad
         selection=run.selection,
     )
     with Progress("graded", None, place.secrets, as_json=course.as_json) as progress:
-
-        async def told(grading: Any) -> None:
-            _, usd = grading_spent(grading)
-            why = next((f"{grader}: {error}" for grader, error in grading.errors.items()), "")
-            progress.one_more(passed=getattr(grading, "passed", None), problem=bool(why), why=why, cost_usd=usd)
-
         grade = attach_collected if course.attach else grade_collected
         try:
             with course.runner(place, run, "grade") as runner:
-                return grade(request, run, runner, progress, cancel, Hooks(told=told, say=say))
+                return grade(request, run, runner, progress, cancel, Hooks(told=progress.graded, say=say))
         except GraderError as error:
             raise UsageError(
                 f"preflight: {error}\nthe trials are kept; grade them with 'mst grade {course.folder.path}'"

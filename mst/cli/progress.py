@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from mst.cli.options import is_fancy
+from mst.model.score import ComparisonGrading, TrialGrading
+from mst.model.trial import TrialRecord
 from mst.shards.contract import ShardState, UnitDone
+from mst.shards.spend import grading_spent, trial_spent
 
 if TYPE_CHECKING:
     from mst.fleet.coordinator_metrics import Counts
@@ -101,6 +104,19 @@ class Progress:
                 self._is_why_told = True
                 self._say(f"the first that broke down: {one_line(why, limit=240)}")
             self._show()
+
+    def collected(self, record: TrialRecord) -> None:
+        """One more trial is made in this process. See `CollectRequest.on_trial`."""
+        _, usd = trial_spent([record])
+        why = f"{record.variant}, {record.case_id}, trial {record.trial}: {record.error}"
+        self.one_more(passed=None, problem=record.infrastructure_error, why=why, cost_usd=usd)
+
+    async def graded(self, grading: TrialGrading | ComparisonGrading) -> None:
+        """One more unit is graded in this process. See `Hooks.told`."""
+        _, usd = grading_spent(grading)
+        passed = grading.passed if isinstance(grading, TrialGrading) else None
+        why = next((f"{grader}: {error}" for grader, error in grading.errors.items()), "")
+        self.one_more(passed=passed, problem=bool(why), why=why, cost_usd=usd)
 
     def unit(self, done: UnitDone) -> None:
         """See `ShardEvents.unit`."""
