@@ -312,7 +312,12 @@ class Attempt:
         temporary = folder / "tmp"
         temporary.mkdir(mode=0o700)
         environment["TMPDIR"] = str(temporary)
-        return ProcessChannel(folder / "worker", started=partial(self._confine, group), environment=environment)
+        return ProcessChannel(
+            folder / "worker",
+            started=partial(self._confine, group),
+            waiting=self._host.spare.take if self._host.spare is not None else lambda: None,
+            environment=environment,
+        )
 
     def _holds(self, delivery: Delivery) -> bool:
         """Whether no unit should start now, since the store is behind. Said once in the log when that changes."""

@@ -24,6 +24,7 @@ from mst.shards.archive import Caps
 from mst.shards.container_channel import Machine
 from mst.shards.faults import JudgeFaults
 from mst.shards.limiter import CallLimiter, LocalLimiter
+from mst.shards.spare import Spare
 from mst.shards.spend import LocalSpend, SpendLedger
 from mst.store.contract import Store
 
@@ -51,6 +52,7 @@ class Host:
         spend: a run's spending, by run ID.
         faults: a dispatch's faults of judges, by its scope.
         bounds: what one shard may use of this machine.
+        spare: keeps a shard worker ready for the next shard; without it one is started then.
         container: what each shard's container is made of; without it shards are child processes.
         refusals: where refused work is told to its coordinator.
         tokens: where credentials that expire are renewed; without it a shard stops before they do.
@@ -79,6 +81,7 @@ class Host:
     tokens: TokenSlots | None = None
     refusals: RefusalBook | None = None
     bounds: ShardBounds = field(default_factory=ShardBounds)
+    spare: Spare | None = None
     container: Machine | None = None
     counts: Uncounted = field(default_factory=Uncounted)
     store_with: Callable[[Mapping[str, str]], Store] | None = None

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +49,7 @@ from mst.process import tracing
 from mst.process.group import MARK, new_mark
 from mst.process.removal import remove_tree
 from mst.shards.container_channel import Machine
+from mst.shards.spare import Spare
 from mst.shards.worker import kill_own_programs
 from mst.store.session import session_store
 from mst.store.uri import open_store
@@ -154,7 +155,8 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         janitor.start()
         keeper.start()
         try:
-            return _serve(app, options, name)
+            with host.spare or nullcontext():
+                return _serve(app, options, name)
         finally:
             keeper.stop()
             here.join()
@@ -212,6 +214,7 @@ def _host(
         tokens=TokenSlots(client),
         refusals=RefusalBook(client),
         bounds=options.bounds,
+        spare=Spare() if machine is None else None,
         container=machine,
         counts=_counts(options),
         store_with=lambda values: session_store(
@@ -221,7 +224,7 @@ def _host(
     keeper = _keeper(options, host)
 
     def task(raw: Mapping[str, Any]) -> None:
-        with keeper.holding():
+        with keeper.holding(), host.spare.pausing() if host.spare is not None else nullcontext():
             handle(host, raw)
 
     app = make_app(broker_url, task=task, refused=host.counts.message_refused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -36,6 +37,7 @@ PASSED_ON = (
 """All that a worker gets of this process's environment: nothing that could hold a secret."""
 START = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('mst', run_name='__main__')"
 """This very mst, wherever it lies. `python -m` would look into the working folder first, where anything may lie."""
+WAITING = "import sys; sys.path.append(sys.argv.pop(1)); from mst.shards.waiting import wait; wait()"
 STDERR_TAIL_BYTES = 16 * 1024
 FILE_MAX_BYTES = 2 * 1024**3
 
@@ -112,6 +114,32 @@ class ChildProcess:
             return None
 
 
+def start_waiting() -> ChildProcess:
+    """Start a worker that waits for the shard which a channel gives it.
+
+    Raises:
+        RunnerError: none could be started.
+    """
+    try:
+        return _start(WAITING, [], {})
+    except OSError as error:
+        raise RunnerError(f"no shard worker could be started: {error}") from error
+
+
+def _start(code: str, argv: Sequence[str], environment: Mapping[str, str]) -> ChildProcess:
+    mark = new_mark()
+    inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", code, str(Path(mst.__file__).parents[1]), *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**inherited, **environment, MARK: mark},
+        start_new_session=True,
+    )
+    return ChildProcess(process, mark)
+
+
 def sweep_leftovers(mark: str) -> None:
     """Kill programs that a worker which has ended left behind."""
     for pid in marked(mark):
@@ -128,32 +156,41 @@ class ProcessChannel:
         *,
         environment: Mapping[str, str] | None = None,
         started: Callable[[int], None] = lambda _pid: None,
+        waiting: Callable[[], ChildProcess | None] = lambda: None,
     ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            scratch: folder of the channel's own.
+            environment: for the worker, beside `PASSED_ON`.
+            started: told the worker's process ID before it knows its shard, or as soon as it has started.
+            waiting: gives a worker that waits for an order, see `start_waiting`; one is started when it gives none.
+        """
         self.machine = socket.gethostname()
         self._scratch = scratch
         self._environment = dict(environment or {})
         self._started = started
+        self._waiting = waiting
         self._results = scratch / "results"
 
     def start(self, argv: Sequence[str], *, bundle: Path, results: Path) -> ChildProcess:
         """See `Channel.start`."""
-        mark = new_mark()
-        python = [sys.executable, "-P", "-c", START, str(Path(mst.__file__).parents[1])]
-        inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        whole = [*argv, "--bundle", str(bundle), "--results", str(self._results)]
         try:
             self._bring_there(results)
-            process = subprocess.Popen(
-                [*python, *argv, "--bundle", str(bundle), "--results", str(self._results)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**inherited, **self._environment, MARK: mark},
-                start_new_session=True,
-            )
-            self._started(process.pid)
+            waiting = self._waiting()
+            process = waiting or _start(START, whole, self._environment)
         except OSError as error:
             raise RunnerError(f"no shard worker could be started: {error}") from error
-        return ChildProcess(process, mark)
+        try:
+            self._started(process.pid)
+        except OSError as error:
+            process.kill()
+            raise RunnerError(f"no shard worker could be started: {error}") from error
+        if waiting is not None:
+            order = {"argv": whole, "environment": self._environment}
+            waiting.send(json.dumps(order).encode() + b"\n")
+        return process
 
     def _bring_there(self, results: Path) -> None:
         with suppress(OSError):
