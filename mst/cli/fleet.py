@@ -45,7 +45,7 @@ def keygen(folder: Path, evals: tuple[str, ...], queues: tuple[str, ...]) -> Non
     click.echo(f"              MST_TRUSTED_SIGNERS_FILE={files.signers}")
 
 
-@command.command(name="drain")
+@command.command(name="drain", short_help="Ask workers to end after the units under way.")
 @click.argument("workers", nargs=-1)
 @click.option("--all", "everyone", is_flag=True, help="Every worker of this version's queues.")
 @click.option("--class", "worker_class", default=None, help="Of workers of this class.")
@@ -89,7 +89,7 @@ def rotate(folder: Path, retire: bool) -> None:
     click.echo(f"workers: {folder / 'fleet.key'}   coordinators: {folder / 'fleet.pub'}")
 
 
-@command.command(name="check")
+@command.command(name="check", short_help="Put a small shard through broker, worker and store.")
 @click.option("--class", "worker_class", default=None, help="Only workers of this class.")
 @click.option(
     "--within", "within_s", type=click.FloatRange(5, 3600), default=120.0, show_default=True, metavar="SECONDS"
@@ -140,7 +140,7 @@ def _signal_options(function: F) -> F:
             help="Also what demands workers of this image.",
         ),
         click.option(
-            "--queue", "queues", multiple=True, help="A queue by name, as an older version's; several may be."
+            "--queue", "queues", multiple=True, help="A queue by name, as an older version's; may be given several times."
         ),
     ):
         function = option(function)

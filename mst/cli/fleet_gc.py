@@ -7,7 +7,7 @@ import click
 from mst.cli.options import as_json
 
 
-@click.command(name="gc")
+@click.command(name="gc", short_help="Remove what is over from the broker.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @as_json
 def gc(*, dry_run: bool, as_json: bool) -> None:

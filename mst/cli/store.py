@@ -29,7 +29,7 @@ def command() -> None:
     """
 
 
-@command.command(name="ls")
+@command.command(name="ls", short_help="List the runs of a store, or of one eval.")
 @click.argument("eval_name", metavar="[EVAL]", required=False)
 @results
 @as_json
@@ -96,7 +96,7 @@ def fetch(run: str, results: str | None, output_dir: Path, as_json: bool) -> Non
         click.echo(folder.path)
 
 
-@command.command(name="push")
+@command.command(name="push", short_help="Push a run from the results root.")
 @click.argument("run", metavar="RUN")
 @click.option("--repair", is_flag=True, help="Send everything again, over objects whose bytes went wrong.")
 @results
@@ -125,7 +125,7 @@ def push(run: str, repair: bool, results: str | None, output_dir: Path, as_json:
         click.echo(f"{store.uri}: {manifest.eval_name} {manifest.run_id}, generation {manifest.generation}")
 
 
-@command.command(name="verify")
+@command.command(name="verify", short_help="Read everything and compare it with its manifests.")
 @click.argument("run", metavar="[RUN]", required=False)
 @results
 @as_json
@@ -180,7 +180,7 @@ def _verified(store: Store, ref: str | None, runs: list[str]) -> Iterator[Wrong]
         raise UsageError(f"no run in {store.uri}, so there is nothing to verify; is the URI right?")
 
 
-@command.command(name="gc")
+@command.command(name="gc", short_help="Remove leftovers and dispatches that are over.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--age-days", type=click.FloatRange(1), default=7.0, show_default=True, help="Keep what is younger.")
 @click.option("--abandon", is_flag=True, help="Also dispatches that were opened longer ago and never closed.")
