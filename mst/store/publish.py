@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mst.errors import CorruptFile, ObjectMissing, PreconditionFailed, StoreError, StoreUnavailable
+from mst.errors import CorruptFile, ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
 from mst.model.base import digest_bytes
 from mst.model.manifest import RunManifest, SourceRun
 from mst.model.run import LatestRecord
@@ -74,7 +74,7 @@ def push_run(
         latest: makes the run the eval's latest if no later one is; None leaves `latest.json` alone.
         workers: packs and large files in transfer at once.
         repair: sends everything again but the source's objects, over objects whose bytes went wrong; so too the
-            highest manifest when it can't be read.
+            highest manifest when it can't be read, or the next one after it where nobody may overwrite it.
 
     Returns:
         The manifest that is now the run.
@@ -154,11 +154,15 @@ def _create_generation(
             generation=highest if broken else highest + 1,
             predecessor=present.sha256 if present else None,
         )
-        data = manifest.to_json()
-        key = keys.manifest(manifest.generation)
         if broken:
-            store.put(key, data)
-            return manifest
+            try:
+                store.put(keys.manifest(highest), manifest.to_json())
+            except StoreDenied:
+                # A bucket may let nobody overwrite a manifest: then the next one takes its place.
+                manifest = manifest.model_copy(update={"generation": highest + 1})
+            else:
+                return manifest
+        data, key = manifest.to_json(), keys.manifest(manifest.generation)
         try:
             store.put_if_absent(key, data)
         except PreconditionFailed:

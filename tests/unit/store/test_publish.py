@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from mst.errors import CorruptFile, DigestMismatch, FormatError, StoreError, StoreUnavailable, UsageError
+from mst.errors import CorruptFile, DigestMismatch, FormatError, StoreDenied, StoreError, StoreUnavailable, UsageError
 from mst.model.keys import segment
 from mst.store.commit import read_latest
 from mst.store.fetch import fetch_file, fetch_run, fetch_source
@@ -285,6 +285,27 @@ def test_a_repair_writes_over_a_manifest_that_cannot_be_read(store, push, run_di
     assert read_run(store, KEYS).manifest == mended
     assert caplog.text == ""
     assert push(run_dir, repair=True) == mended
+
+
+def test_a_repair_writes_the_next_manifest_where_nobody_may_overwrite_one(store, push, run_dir, monkeypatch):
+    push(run_dir)
+    (run_dir / "run.json").write_text("last state")
+    good = push(run_dir)
+    store.put(KEYS.manifest(2), store.get(KEYS.manifest(2))[:100])
+    inner = store._inner
+    put = inner.put
+
+    def refuse(key, data, **more):
+        if "/manifest." in key:
+            raise StoreDenied("the policy says no")
+        put(key, data, **more)
+
+    monkeypatch.setattr(inner, "put", refuse)
+    mended = push(run_dir, repair=True)
+    assert (mended.generation, mended.predecessor) == (3, good.predecessor)
+    assert read_run(store, KEYS).manifest == mended
+    assert push(run_dir) == mended
+    assert {one.key for one in verify_store(store)} == {KEYS.manifest(2)}
 
 
 def test_two_that_push_at_once_make_two_generations(store, push, run_dir, tmp_path):
