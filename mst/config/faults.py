@@ -68,6 +68,8 @@ def in_words(found: Mapping[str, Any]) -> str:
         return "missing"
     if kind == "extra_forbidden":
         return "unknown key"
+    if kind == "too_short" and found["ctx"]["min_length"] == 1:
+        return "should not be empty"
     if kind in WANTED:
         return _should_be([WANTED[kind]], found.get("input"))
     return str(found["msg"]).removeprefix("Value error, ").removeprefix("Input ")

@@ -44,14 +44,17 @@ class Origin:
         return Origin(source=source, root=root, files=self.files, plugins=self.plugins, faults=self.faults)
 
 
-def listed(origin: Origin, names: Any, keys: Keys) -> list[FileRef]:
-    """The files of a `files: [...]` list. A folder stands for all files in it. Faults are noted."""
+def listed(origin: Origin, names: Any, keys: Keys, *, one: bool = False) -> list[FileRef]:
+    """The files of a `files: [...]` list. A folder stands for all files in it. Faults are noted.
+
+    `one`: a single path stands at `keys` itself, not a list.
+    """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         origin.fault(keys, "should be a list of paths")
         return []
     found: dict[str, FileRef] = {}
     for index, name in enumerate(names):
-        for relative in _expand(origin, name, (*keys, index)):
+        for relative in _expand(origin, name, keys if one else (*keys, index)):
             found[relative] = origin.files.add(origin.root, relative)
     return list(found.values())
 
@@ -76,7 +79,7 @@ def folder(origin: Origin, name: str, keys: Keys) -> list[FileRef] | None:
 
 def one_file(origin: Origin, name: str, keys: Keys) -> FileRef | None:
     """One file by content. None, and a fault, when it cannot be used."""
-    refs = listed(origin, [name], keys) if not (origin.root / name).is_dir() else []
+    refs = listed(origin, [name], keys, one=True) if not (origin.root / name).is_dir() else []
     if not refs and not origin.faults:
         origin.fault(keys, f"{name!r} is a folder; a file is expected")
     return refs[0] if refs else None

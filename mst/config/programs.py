@@ -27,7 +27,7 @@ def python_files(
     for key, value in options.items():
         match = LOCAL_CALLABLE.fullmatch(value) if isinstance(value, str) else None
         if match is not None and Path(match["path"]).as_posix() not in paths:
-            found += listed(origin, [match["path"]], (*keys, key))
+            found += listed(origin, [match["path"]], (*keys, key), one=True)
     return found
 
 

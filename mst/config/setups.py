@@ -31,6 +31,7 @@ class ServerWritten(Written):
     args: list[str] | None = None
     env: dict[str, Any] | None = None
     cwd: str | None = None
+    image: str | None = None
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
     headers: dict[str, Any] | None = None
 

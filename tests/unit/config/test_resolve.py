@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mst.clients.mcp_servers import StdioServer, UrlServer
 from mst.config.resolve import load_eval
+from mst.config.setups import ServerWritten
 from mst.errors import ConfigError
 from mst.model.run import Selection
 
@@ -442,6 +444,11 @@ def test_the_temporary_folder_goes_when_the_eval_is_closed(eval_):
     resolved.close()
     resolved.close()
     assert not path.exists()
+
+
+def test_whatever_a_client_reads_of_a_server_may_be_written():
+    read = {*StdioServer.model_fields, *UrlServer.model_fields}
+    assert read == set(ServerWritten.model_fields)
 
 
 def test_servers_may_be_chosen_by_label_or_patched(eval_):
