@@ -109,7 +109,9 @@ class Live(GradingSource):
         except InvariantError:
             raise
         except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
-            return self._caller.redactor.text(f"{grader.name}: {why(error)}")
+            # what options are wrong in says whose they are by itself
+            said = why(error).removeprefix(f"{grader.spec.name or grader.spec.type}: ")
+            return self._caller.redactor.text(f"{grader.name}: {said}")
         return None
 
     async def aclose(self) -> None:

@@ -67,6 +67,13 @@ def test_a_sound_eval_is_ready_and_says_what_differs_and_what_is_needed(config):
     assert result.stdout.rstrip().endswith("ready")
 
 
+def test_a_judge_that_cannot_be_made_is_named_once(config):
+    result = run(config(CONFIG + "judges: [{name: nice, rubric: Is it nice?}]\n"))
+    assert [line for line in result.stderr.splitlines() if "nice" in line] == [
+        "mst: judge.nice: 'model' is missing: which model judges, as in 'openai:NAME' or 'anthropic:NAME'"
+    ]
+
+
 def test_the_oracle_finds_every_faulty_case_at_once(config):
     found = validate(config(cases=CASES), ["oracle"], None)
     assert verdicts(found, "oracle") == {
