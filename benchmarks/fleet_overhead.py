@@ -1,11 +1,13 @@
 """What the fleet costs, beside what cannot be cheaper, on one embedded fleet in the same minutes.
 
-hand-over   from the last write of a shard's bundle until its first unit starts (signing, queue, lease, bundle, a new
+hand-over   from the last write of a shard's bundle until its first unit starts (signing, queue, lease, bundle, its
             shard worker), over a bare Celery task on the same broker that starts the same shard worker on the same
-            bundle, unpacked, and answers when its first unit starts.
+            bundle, unpacked, and answers when its first unit starts. Beside it the same where workers had no moment
+            without work, so that none had started a shard worker before there was a shard: the limit is for both.
 unit        CPU of everything (coordinator, broker, workers, shard workers) for one more unit of an eval whose judge is
-            one assertion: graded in a shard, brought to the store, fetched, and assembled. The limit is for what a
-            fleet adds: grading the same unit in one process is taken off.
+            one assertion: graded in a shard, brought to the store, fetched, and assembled. Few and many units are as
+            many shards, whose start is thus taken off. The limit is for what a fleet adds: grading the same unit in
+            one process is taken off. The ratio of both says most, since the machine changes less of it.
 slots       a judge over HTTP that waits 100 ms, asked 16 at a time (2 workers, 8 each) and one at a time: the rate
             over 16 times the other, each while all of its slots are busy. Beside it what one more verdict costs
             the workers and the judge's server in CPU: on two processors 12.5 ms are all that 160 a second leave.
@@ -23,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -39,6 +42,7 @@ from mst.fleet.app import FleetSettings, celery_settings, make_app
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.embedded_fleet import EmbeddedFleet
+from mst.fleet.ledger_records import LedgerEvent
 from mst.fleet.queues import queue_name
 from mst.shards.archive import Caps, unpack
 from mst.shards.split import shard_of
@@ -51,6 +55,12 @@ SLOTS_SHARE = 0.95
 SLOTS = 16
 WAIT_S = 0.1
 CASE = re.compile(r"item (\d+)")
+FEW = 8
+"""Units that fall into both shards, as many do."""
+IDLE_S = 2.0
+"""Without work for so long a worker has a shard worker ready."""
+SHARDS = 6
+"""Of a dispatch in which two workers go from one shard to the next."""
 RAW_QUEUE = "raw"
 RAW_DONE = "raw-done"
 
@@ -118,10 +128,26 @@ def install_plugin(site: Path) -> None:
 def hand_over_s(one: Bench, dispatch: Path) -> float:
     """From the bundle's last write to the first unit's start, which is the first that a shard's attempt tells."""
     [bundle] = (dispatch / "bundles").iterdir()
+    return next(at for at, event in events_of(one, dispatch) if event.event == "progress") - bundle.stat().st_mtime
+
+
+def next_shard_s(one: Bench, dispatch: Path) -> list[float]:
+    """From one shard's commit to the first unit's start in the next one of the same worker."""
+    committed: dict[str, float] = {}
+    found = []
+    for at, event in events_of(one, dispatch):
+        if event.event == "commit":
+            committed[event.worker] = at
+        elif event.event == "progress" and event.worker in committed:
+            found.append(at - committed.pop(event.worker))
+    return found
+
+
+def events_of(one: Bench, dispatch: Path) -> list[tuple[float, LedgerEvent]]:
+    """What the ledger told of a dispatch, each with its time."""
     scope = f"{dispatch.parent.name}.{dispatch.name}.grade"
     events = DispatchBook(connect(one.fleet.broker.url)).events(scope)
-    started_ms = next(int(event.id.partition("-")[0]) for event in events if event.event == "progress")
-    return started_ms / 1000 - bundle.stat().st_mtime
+    return [(int(event.id.partition("-")[0]) / 1000, event) for event in events]
 
 
 def raw_s(one: Bench, times: int) -> list[float]:
@@ -174,18 +200,24 @@ def raw_worker(broker_url: str, bundle: str) -> int:
 
 def hand_over(one: Bench, times: int) -> bool:
     """Hand-overs and bare tasks by turns, so that both meet the same machine."""
-    folder = one.collect("hand-over", 1)
+    folder, busy = one.collect("hand-over", 1), one.collect("busy", 8 * SHARDS)
     one.grade(folder)
-    ours, raw = [], []
+    ours, following, raw = [], [], []
     for _ in range(3):
         before = len(one.dispatches())
         for _ in range(times // 3):
+            threading.Event().wait(IDLE_S)
             one.grade(folder)
         ours += [hand_over_s(one, dispatch) for dispatch in one.dispatches()[before:]]
+        one.grade(busy, "--runner-option", f"shards={SHARDS}")
+        following += next_shard_s(one, one.dispatches()[-1])
         raw += raw_s(one, times // 3)
-    say("hand-over", ours_s=_sorted(ours), raw_s=_sorted(raw))
-    return hold("hand-over of a shard over a bare task that starts one, medians", _median(ours) / _median(raw),
-                HAND_OVER, "times")  # fmt: skip
+    say("hand-over", ours_s=_sorted(ours), next_shard_s=_sorted(following), raw_s=_sorted(raw))
+    kept = [
+        hold(f"{what} over a bare task that starts one, medians", _median(found) / _median(raw), HAND_OVER, "times")
+        for what, found in (("hand-over of a shard", ours), ("a worker's next shard", following))
+    ]
+    return all(kept)
 
 
 def cpu_of_fleet(one: Bench) -> float:
@@ -199,7 +231,7 @@ def cpu_of_fleet(one: Bench) -> float:
 def unit(one: Bench, units: int, times: int) -> bool:
     """CPU of everything for one more unit."""
     costs, here_alone = {}, {}
-    for count in (1, units):
+    for count in (FEW, units):
         folder = one.collect(f"unit-{count}", count)
         found = []
         for _ in range(times):
@@ -209,11 +241,12 @@ def unit(one: Bench, units: int, times: int) -> bool:
         costs[count] = min(found, key=sum)
         alone = mst("grade", grading(folder)[4], "--fail-on", "never")
         here_alone[count] = least(alone, times=times, cwd=folder).cpu_s
-    (start_here, start_there), (here, there) = costs[1], costs[units]
-    figures = [(here - start_here) / (units - 1) * 1000, (there - start_there) / (units - 1) * 1000]
-    local_ms = (here_alone[units] - here_alone[1]) / (units - 1) * 1000
+    (start_here, start_there), (here, there) = costs[FEW], costs[units]
+    figures = [(here - start_here) / (units - FEW) * 1000, (there - start_there) / (units - FEW) * 1000]
+    local_ms = (here_alone[units] - here_alone[FEW]) / (units - FEW) * 1000
     say("unit", units=units, coordinator_ms=round(figures[0], 3), workers_and_broker_ms=round(figures[1], 3),
-        together_ms=round(sum(figures), 3), graded_in_one_process_ms=round(local_ms, 3))  # fmt: skip
+        together_ms=round(sum(figures), 3), graded_in_one_process_ms=round(local_ms, 3),
+        ratio=round(sum(figures) / local_ms, 2))  # fmt: skip
     return hold("CPU that a fleet adds to a unit", sum(figures) - local_ms, UNIT_MS, "ms")
 
 

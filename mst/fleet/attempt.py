@@ -150,6 +150,8 @@ class Attempt:
             return Ended("given_back", f"{self._host.name}: {error.strerror or error}", word="machine")
 
     def _run(self, folder: Path, lease: Lease) -> Ended:
+        if self._host.spare is not None:
+            self._host.spare.ready()
         spec = self._fetch_bundle(folder)
         values = self._open_secrets(spec.secrets)
         if self._has_expired():

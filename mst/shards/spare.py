@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from mst.errors import RunnerError
@@ -66,15 +66,18 @@ class Spare:
             self._busy += more
             self._changed.notify_all()
 
+    def ready(self) -> bool:
+        """See that one is there, or loads meanwhile, for a shard that takes it soon; False: none can be started."""
+        with self._changed:
+            if self._waiting is None and not self._is_over:
+                # a shard that starts its own tells why it cannot
+                with suppress(RunnerError):
+                    self._waiting = self._start()
+            return self._waiting is not None
+
     def _keep(self) -> None:
-        while self._is_wanted():
-            try:
-                started = self._start()
-            except RunnerError:
-                # a shard that finds the same says so
-                return
-            with self._changed:
-                self._waiting = started
+        while self._is_wanted() and self.ready():
+            pass
 
     def _is_wanted(self) -> bool:
         """Wait until one should be started; False at the end."""

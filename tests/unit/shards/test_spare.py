@@ -77,6 +77,14 @@ def test_none_is_started_while_a_shard_is_worked_on(machine):
     assert not machine.made
 
 
+def test_a_shard_that_comes_before_one_waits_has_it_started(machine):
+    spare = Spare(start=machine.start)
+    with spare.pausing(), spare:
+        assert spare.ready()
+        assert spare.ready()
+        assert [spare.take()] == machine.made
+
+
 def test_one_that_ended_meanwhile_is_not_given(machine):
     with Spare(idle_s=0, start=machine.start) as spare:
         first = taken(spare)
@@ -96,6 +104,7 @@ def test_a_machine_that_starts_nothing_is_not_asked_again():
     with Spare(idle_s=0, start=refuse) as spare:
         assert asked.acquire(timeout=SOON_S)
         assert spare.take() is None
+        spare._thread.join(SOON_S)
     assert not asked.acquire(blocking=False)
 
 
