@@ -94,10 +94,12 @@ def open_results(uri: str | None) -> Store:
     Raises:
         UsageError: neither does; or the URI is wrong.
     """
+    from mst.cli.warned import tell_warnings
     from mst.config.settings import Settings
     from mst.errors import UsageError
     from mst.store.uri import open_store
 
+    tell_warnings()
     found = uri or Settings.from_environment().store
     if not found:
         raise UsageError("which store? give --results URI or set MST_STORE")

@@ -30,13 +30,12 @@ from mst.store.contract import (
     check_range,
     is_segment,
 )
-from mst.store.streams import pieces, read_chunks, save
+from mst.store.streams import FULL, pieces, read_chunks, save
 
 LOCK_WAIT_S = 10.0
 _LOCK_POLL_S = 0.005
 _FOLDER_TRIES = 16
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _LATER = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE}
 _PACE = threading.Event()
 
@@ -249,7 +248,7 @@ class FileStore:
             return StoreError(f"{what} (a name in its path is taken by a file, or by a folder)")
         if error.errno in _DENIED:
             return StoreDenied(f"{what}; give this user write access, or choose another store")
-        if error.errno in _FULL:
+        if error.errno in FULL:
             return StoreError(f"{what}; free some space and resume")
         if error.errno in _LATER:
             return StoreUnavailable(what)

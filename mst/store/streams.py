@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from mst.errors import DigestMismatch, StoreError
 from mst.store.contract import Digested
 
 CHUNK_BYTES = 1024 * 1024
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when there is no room."""
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
@@ -116,4 +119,5 @@ def _local(action: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"cannot {action} {path}: {error.strerror or error}") from error
+        mend = "; free some space there" if error.errno in FULL else ""
+        raise StoreError(f"cannot {action} {path}: {error.strerror or error}{mend}") from error

@@ -201,6 +201,16 @@ def test_a_broken_manifest_hides_no_other_run_and_a_repair_mends_it(mst, ran, ur
     assert mst("store", "verify", "--results", uri).code == 0
 
 
+def test_a_generation_that_is_passed_over_is_said_once(mst, ran, uri, store, tmp_path):
+    folder = run_folder(tmp_path / "here", ran)
+    (folder / "run.json").write_bytes((folder / "run.json").read_bytes() + b"\n")
+    assert mst("store", "push", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    store.put(RunKeys("echoes", ran).manifest(2), b"{")
+    said = mst("store", "fetch", ran, "--output-dir", tmp_path / "there", "--results", uri)
+    assert (said.code, len(said.error_lines)) == (0, 1)
+    assert said.err.startswith("mst: passed over a manifest: ")
+
+
 def test_runs_are_listed_when_the_pointer_to_the_latest_is_broken(mst, ran, uri, store):
     store.put("echoes/latest.json", b"{")
     said = mst("store", "ls", "--results", uri)
