@@ -105,8 +105,12 @@ def fetch_listing(
 
     with hidden_beside(into) as hidden:
         items: list[ManifestFile | Pack] = [*listing.packs, *listing.files]
-        with closing(Unpacker(store, listing, hidden, wanted)) as unpacker:
-            run_each(download, items, workers=workers)
+        try:
+            with closing(Unpacker(store, listing, hidden, wanted)) as unpacker:
+                run_each(download, items, workers=workers)
+        except (DigestMismatch, CorruptFile) as error:
+            mend = f"'mst store push {listing.keys.run_id} --repair', where a good copy is, mends it"
+            raise type(error)(f"{error}; {mend}") from error
         put_in_place(hidden, into)
 
 

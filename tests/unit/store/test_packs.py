@@ -310,7 +310,7 @@ def test_a_flipped_bit_in_a_pack_names_object_and_file(store, push, tmp_path, at
     data[at] ^= 4
     store.put(key, bytes(data))
     text = broken_fetch(store, tmp_path, DigestMismatch, f"packs/{pack.sha256} is corrupt")
-    assert f"({at // 10})" in text
+    assert f"({at // 10}); 'mst store push {RUN} --repair'" in text
 
 
 def test_a_pack_that_is_short_or_gone_is_named(store, push, tmp_path):
