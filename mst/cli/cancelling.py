@@ -52,18 +52,19 @@ def cancel_dispatches(run_id: str) -> bool:
 def _cancel(broker_url: str, run_id: str) -> bool:
     from mst.fleet.connect import connect
     from mst.fleet.dispatch_book import DispatchBook
+    from mst.fleet.ledger_records import Head
     from mst.fleet.ledger_states import FINAL
 
     client = connect(broker_url)
     try:
         book = DispatchBook(client)
-        found = False
-        for head in map(book.head, book.open_dispatches()):
-            if head is None or head.closed or head.run_id != run_id:
-                continue
-            if any(entry.state not in FINAL for _, entry in book.entries(head)):
-                book.cancel(head, "cancelled by the user")
-                found = True
-        return found
+
+        def cancel(head: Head) -> bool:
+            if head.run_id != run_id or all(entry.state in FINAL for _, entry in book.entries(head)):
+                return False
+            book.cancel(head, "cancelled by the user")
+            return True
+
+        return any(list(book.read_open(cancel)))
     finally:
         client.close()

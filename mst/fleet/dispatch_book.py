@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
+import structlog
+
+from mst.errors import MstError
 from mst.fleet.connect import RedisClient, broker_errors
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
@@ -23,6 +27,9 @@ from mst.fleet.ledger_states import Entry, Outcome
 from mst.fleet.scripts import RETENTION_MS, Scripts
 from mst.model.fleet import ShardRef, Signed
 
+log = structlog.get_logger(__name__)
+
+ReadT = TypeVar("ReadT")
 CHUNK = 100
 EVENTS_A_READ = 500
 
@@ -77,6 +84,24 @@ class DispatchBook:
         """For janitors: scopes of the dispatches that were not closed."""
         with broker_errors("reading open dispatches"):
             return list(self._client.zrange(self.keys.dispatches(), 0, -1))
+
+    def read_open(self, read: Callable[[Head], ReadT]) -> Iterator[ReadT]:
+        """What is read of each open dispatch, by name. One that cannot be read does not hide the others; a warning.
+
+        Raises:
+            BrokerError: no answer.
+        """
+        for scope in sorted(self.open_dispatches()):
+            try:
+                head = self.head(scope)
+                if head is None or head.closed:
+                    continue
+                found = read(head)
+            except (MstError, ValueError) as error:
+                self.now_ms()  # raises when it is the broker that fails
+                log.warning("dispatch_unreadable", scope=scope[:100], reason=str(error)[:300])
+            else:
+                yield found
 
     def head(self, scope: str) -> Head | None:
         """A dispatch's head; None when Redis knows nothing of it.

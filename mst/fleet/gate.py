@@ -8,6 +8,7 @@ that again.
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,9 @@ TASK_NAME = "mst.shard"
 BODY_MAX_BYTES = 64 * 1024
 """An envelope has 4 KiB at most."""
 
+REFUSED_S = 1.0
+"""Before a broker that refused is asked again."""
+_PACE = threading.Event()
 Text = Annotated[str, Field(max_length=1000)]
 OnRefused = Callable[[], None]
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
@@ -110,11 +114,29 @@ def gated(amqp: Any, refused: OnRefused) -> Any:
         amqp: `celery.app.amqp.AMQP`.
         refused: told of each that is dropped.
     """
-    redis, kombu = need("kombu.transport.redis"), need("kombu")
 
     def refuse(reason: str) -> None:
         refused()
         log.warning("message_refused", reason=reason)
+
+    transport = _transport(refuse)
+
+    class Connection(need("kombu").Connection):  # type: ignore[misc]  # the libraries are untyped
+        """A connection to any Redis."""
+
+        def get_transport_cls(self) -> Any:
+            return transport
+
+    class Gated(amqp):  # type: ignore[misc]
+        """See `celery.app.amqp.AMQP`."""
+
+    Gated.Connection = Connection
+    return Gated
+
+
+def _transport(refuse: Callable[[str], None]) -> Any:
+    redis = need("kombu.transport.redis")
+    refusal = need("redis").ResponseError
 
     class Unacknowledged(redis.QoS):  # type: ignore[misc, name-defined]  # the libraries are untyped
         """What was taken and not yet acknowledged."""
@@ -135,6 +157,9 @@ def gated(amqp: Any, refused: OnRefused) -> Any:
             self.connection.is_handed_on = False
             try:
                 return super()._brpop_read(**options)
+            except refusal:
+                _PACE.wait(REFUSED_S)
+                raise
             except UNREADABLE:
                 if self.connection.is_handed_on:
                     raise
@@ -146,6 +171,9 @@ def gated(amqp: Any, refused: OnRefused) -> Any:
 
         Channel = Gate
         is_handed_on = False
+        # a broker that is full, read-only, or holds something else under a queue's name: Celery would end its worker
+        # over that, with the shards that it has; so it connects again, until the broker has come to its senses
+        connection_errors = (*redis.Transport.connection_errors, refusal)
 
         def _deliver(self, message: Mapping[str, Any], queue: str) -> None:
             self.is_handed_on = True
@@ -155,14 +183,4 @@ def gated(amqp: Any, refused: OnRefused) -> Any:
             else:
                 refuse(fault)
 
-    class Connection(kombu.Connection):  # type: ignore[misc, name-defined]
-        """A connection to any Redis."""
-
-        def get_transport_cls(self) -> Any:
-            return Transport
-
-    class Gated(amqp):  # type: ignore[misc]
-        """See `celery.app.amqp.AMQP`."""
-
-    Gated.Connection = Connection
-    return Gated
+    return Transport

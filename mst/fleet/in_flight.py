@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mst.errors import MstError
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.ledger_records import Head
 from mst.fleet.ledger_states import HELD, Entry
@@ -88,17 +87,8 @@ def in_flight(book: DispatchBook) -> list[DispatchInFlight]:
     Raises:
         BrokerError: no answer.
     """
-    found = []
     now_ms = book.now_ms()
-    for scope in sorted(book.open_dispatches()):
-        try:
-            head = book.head(scope)
-            if head is not None and not head.closed:
-                found.append(_dispatch(head, dict(book.entries(head)), now_ms))
-        except MstError:
-            # somebody else wrote there: `mst fleet check` says more
-            continue
-    return found
+    return list(book.read_open(lambda head: _dispatch(head, dict(book.entries(head)), now_ms)))
 
 
 def _dispatch(head: Head, entries: dict[int, Entry], now_ms: int) -> DispatchInFlight:

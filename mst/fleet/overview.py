@@ -10,6 +10,7 @@ from typing import Any
 from mst.fleet.connect import RedisClient
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.ledger_records import Head
 from mst.fleet.ledger_states import HELD, State
 from mst.fleet.presence import Presence
 from mst.fleet.scale import Signal, read_signal
@@ -60,7 +61,7 @@ def look(client: RedisClient, queues: Sequence[str], *, slots: int = 1, prefix: 
         BrokerError: no answer.
     """
     book, presence = DispatchBook(client, prefix), Presence(client, prefix)
-    found = [one for scope in book.open_dispatches() if (one := _dispatch(book, scope)) is not None]
+    found = list(book.read_open(lambda head: _dispatch(book, head)))
     names = sorted({*queues, *presence.served(), *(one.queue for one in found)})
     return Overview(
         signal=read_signal(client, queues, slots=slots, prefix=prefix),
@@ -69,10 +70,7 @@ def look(client: RedisClient, queues: Sequence[str], *, slots: int = 1, prefix: 
     )
 
 
-def _dispatch(book: DispatchBook, scope: str) -> OpenDispatch | None:
-    head = book.head(scope)
-    if head is None or head.closed:
-        return None
+def _dispatch(book: DispatchBook, head: Head) -> OpenDispatch:
     states: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     units = done = lapsed = 0
@@ -84,7 +82,7 @@ def _dispatch(book: DispatchBook, scope: str) -> OpenDispatch | None:
         if entry.reason and entry.state != State.COMMITTED:
             reasons[entry.reason] += 1
     return OpenDispatch(
-        scope=scope,
+        scope=head.scope,
         eval_name=head.eval_name,
         queue=head.queue,
         deadline=head.deadline.isoformat(),

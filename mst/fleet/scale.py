@@ -15,6 +15,7 @@ from mst.errors import UsageError
 from mst.fleet.connect import RedisClient, broker_errors
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.ledger_keys import DEFAULT_PREFIX
+from mst.fleet.ledger_records import Head
 from mst.fleet.ledger_states import HELD, State
 from mst.fleet.presence import Presence
 
@@ -97,11 +98,12 @@ def read_signal(client: RedisClient, queues: Sequence[str], *, slots: int = 1, p
     now_ms = book.now_ms()
     queued = running = expired = 0
     oldest_ms = now_ms
-    for scope in book.open_dispatches():
-        head = book.head(scope)
-        if head is None or head.closed or head.queue not in queues:
-            continue
-        for state, lease_until_ms, sent_ms in _states(client, book, scope):
+
+    def read(head: Head) -> tuple[Head, list[tuple[str, int, int]]]:
+        return head, list(_states(client, book, head.scope)) if head.queue in queues else []
+
+    for head, states in book.read_open(read):
+        for state, lease_until_ms, sent_ms in states:
             if state == State.QUEUED and not head.cancel:
                 queued += 1
                 oldest_ms = min(oldest_ms, sent_ms or now_ms)

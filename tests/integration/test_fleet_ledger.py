@@ -6,15 +6,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mst.cli.cancelling import _cancel
 from mst.errors import BrokerError
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GrantSlots, GrantTarget, seal
+from mst.fleet.in_flight import in_flight
 from mst.fleet.keys import FleetKey, SigningKey
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_records import EntrySeed, Head
 from mst.fleet.ledger_states import State
+from mst.fleet.overview import look
 from mst.fleet.presence import Presence
+from mst.fleet.scale import read_signal
 from mst.fleet.signing import Verifier
 from mst.model.fleet import ShardLimits, Signed, TrustedSigners
 from mst.testing.servers import valkey
@@ -95,6 +99,22 @@ def test_nothing_can_be_acquired_before_the_dispatch_is_wholly_written(ledger, b
         book.write_dispatch(head, interrupted())
     assert ledger.acquire(head.ref(0), TOKEN, worker="w").answer == "unknown"
     assert book.open_dispatches() == []
+
+
+def test_what_somebody_else_wrote_among_the_dispatches_hides_none_of_ours(book, client, server):
+    head = make_head()
+    book.write_dispatch(head, seeds(3))
+    client.zadd("mst:dispatches", {"junk": 1e15, "../../etc": 1e15, "a.d1.grade": 1e15, "b.d1.grade": 1e15})
+    client.hset("mst:{junk}:head", "x", "y")
+    client.set("mst:{a.d1.grade}:head", "not a hash")
+    other = make_head(dispatch="d2")
+    book.write_dispatch(other, seeds(1))
+    client.hset(book.keys.entry(other.scope, 0), "state", "odd")
+    assert [one.dispatch for one in in_flight(book)] == ["d1"]
+    assert [one.scope for one in look(client, [head.queue]).dispatches] == [head.scope]
+    assert read_signal(client, [head.queue]).queued == 3
+    assert _cancel(server.url, RUN)
+    assert set(states(book, head).values()) == {State.CANCELLED}
 
 
 def test_of_many_workers_one_gets_the_shard(book, ledger):

@@ -97,6 +97,15 @@ def send(app, number, **message):
     )
 
 
+def send_until_seen(app, folder, number):
+    """As a janitor does: what a worker's dying connection took out of the queue is gone."""
+    deadline = time.monotonic() + 90
+    while not (folder / f"{number}.json").exists():
+        assert time.monotonic() < deadline
+        send(app, number)
+        threading.Event().wait(0.5)
+
+
 def test_a_message_is_run_and_acknowledged_early(server, seen, start):
     app, worker = make_app(server.url), start()
     try:
@@ -169,6 +178,26 @@ def test_messages_of_any_other_kind_are_refused_counted_and_end_no_worker(server
     assert "Traceback" not in output
     assert client.hlen("mst:unacked") == 0
     client.close()
+
+
+def test_a_broker_that_refuses_for_a_while_ends_no_worker(server, seen, start):
+    client, app = connect(server.url), make_app(server.url)
+    worker = start()
+    send(app, 1)
+    until_seen(seen, 1)
+    # of another kind than a queue, as whoever may write there can leave it
+    client.set(f"mst:{QUEUE}", "not a queue")
+    threading.Event().wait(2)
+    client.delete(f"mst:{QUEUE}")
+    send_until_seen(app, seen, 2)
+    # what is taken cannot be noted as such: as in a broker that is full
+    client.set("mst:unacked", "not a hash")
+    send(app, 3)
+    threading.Event().wait(2)
+    client.delete("mst:unacked")
+    send_until_seen(app, seen, 4)
+    client.close()
+    assert "Unrecoverable" not in finish(worker)
 
 
 @pytest.mark.parametrize(
