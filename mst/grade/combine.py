@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Literal
 
-from mst.model.score import Side, TrialGrading
+from mst.model.score import Side, TrialGrading, reaches
 
 TrialOutcome = Literal["passed", "failed", "error", "deferred", "ungraded"]
 
 POINTS: dict[Side, int] = {"candidate": 1, "baseline": -1, "tie": 0}
-
-
-def trial_passed(grading: TrialGrading) -> bool | None:
-    """Whether a trial passed: every grader that counts passed. None: an error, deferred checks, or none counts."""
-    return grading.passed
 
 
 def trial_outcome(grading: TrialGrading) -> TrialOutcome:
@@ -32,8 +26,7 @@ def case_passed(passes: int, scored: int, threshold: float) -> bool | None:
     """Whether the share of passed among a case's scored trials reaches its threshold; None without a scored trial."""
     if scored == 0:
         return None
-    share = passes / scored
-    return share >= threshold or math.isclose(share, threshold, rel_tol=1e-9)
+    return reaches(passes / scored, threshold)
 
 
 def case_preference(pairs: Iterable[Side]) -> Side:

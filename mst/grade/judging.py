@@ -10,7 +10,7 @@ from typing import Any
 from mst.errors import GraderError
 from mst.judges.contract import Finding
 from mst.model.case import GraderSpec
-from mst.model.score import GraderScore
+from mst.model.score import GraderScore, reaches
 from mst.providers.spending import total_usage
 
 HIGH_SPREAD = 0.2
@@ -86,11 +86,6 @@ def _passed(counted: Sequence[Finding], mean: float, threshold: float) -> bool:
         reaches(finding.score or 0.0, threshold) if finding.passed is None else finding.passed for finding in counted
     ]
     return sum(votes) * 2 > len(votes)
-
-
-def reaches(score: float, threshold: float) -> bool:
-    """Whether a score reaches a threshold, but for rounding of a mean."""
-    return score >= threshold or math.isclose(score, threshold, rel_tol=1e-9)
 
 
 def _details(counted: Sequence[Finding], mean: float, threshold: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,7 +18,7 @@ from mst.judges.program import need_secrets
 from mst.judges.verdict import first_fault
 from mst.model.base import Model, digest
 from mst.model.case import GraderSpec
-from mst.model.score import SubScore
+from mst.model.score import SubScore, reaches
 from mst.process.some import Some
 from mst.process.together import together
 from mst.providers.spending import total_usage
@@ -187,10 +186,9 @@ class Panel:
         )
 
     def _passes(self, name: str, found: Finding) -> bool:
-        threshold, score = self._members[name][1].threshold, found.score or 0.0
         if found.passed is not None:
             return found.passed
-        return score >= threshold or math.isclose(score, threshold, rel_tol=1e-9)
+        return reaches(found.score or 0.0, self._members[name][1].threshold)
 
     async def aclose(self) -> None:
         """Close what members keep open."""

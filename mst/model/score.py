@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -13,6 +14,11 @@ from mst.model.transcript import Usage
 from mst.model.trial import RUN_FORMAT
 
 Side = Literal["baseline", "candidate", "tie"]
+
+
+def reaches(score: float, threshold: float) -> bool:
+    """Whether a score, or a share of what passed, reaches a threshold, but for rounding."""
+    return score >= threshold or math.isclose(score, threshold, rel_tol=1e-9)
 
 
 class SubScore(Model):

@@ -11,6 +11,7 @@ from typing import IO, Any, Self
 
 from mst.config.files import discard
 from mst.errors import InfrastructureError
+from mst.grade.combine import case_passed
 from mst.grade.names import graders_for
 from mst.model.case import Case, EvalPlan, Variant
 from mst.model.numbers import Rate
@@ -103,7 +104,7 @@ def case_result(
     """One case for one variant, with every number's denominator. `stopped`: why trials may be missing."""
     outcomes = [trial.outcome for trial in trials]
     results = [_trial_result(trial, stopped) for trial in trials]
-    passed = case_passed(outcomes, _threshold(plan, case))
+    scored = [outcome.passed is True for outcome in outcomes if outcome.fate is Fate.SCORED]
     first = results[0]
     text = _record(trials[0])
     transcript = text.transcript if text is not None else None
@@ -111,7 +112,7 @@ def case_result(
         id=case.id,
         variant=variant.name,
         dataset_name=case.dataset,
-        passed=passed,
+        passed=case_passed(sum(scored), len(scored), _threshold(plan, case)),
         request=_request(plan, case, variant, len(trials)),
         response=transcript.final_text if transcript is not None and not plan.redact_stored_responses else None,
         error=next((result.error for result in results if result.error), None),
@@ -132,14 +133,6 @@ def case_result(
         trial_results=results,
         **_repeats(outcomes, broken=sum(result.is_infrastructure_error is True for result in results)),
     )
-
-
-def case_passed(outcomes: Sequence[Outcome], threshold: float) -> bool | None:
-    """Whether the share of passed among a case's scored trials reaches the threshold; None without a scored trial."""
-    scored = [outcome for outcome in outcomes if outcome.fate is Fate.SCORED]
-    if not scored:
-        return None
-    return sum(outcome.passed is True for outcome in scored) >= threshold * len(scored)
 
 
 def _threshold(plan: EvalPlan, case: Case) -> float:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mst.grade.combine import case_passed, case_preference, trial_outcome, trial_passed
+from mst.grade.combine import case_passed, case_preference, trial_outcome
 from mst.model.keys import TrialKey
 from mst.model.score import GraderScore, TrialGrading
 
@@ -36,8 +36,8 @@ ERROR = GraderScore(passed=False, error="crashed")
     ],
 )
 def test_a_trial_passes_by_the_graders_that_count(scores, passed, outcome):
-    assert trial_passed(grading(**scores)) is passed
-    assert trial_outcome(grading(**scores)) == outcome
+    graded = grading(**scores)
+    assert (graded.passed, trial_outcome(graded)) == (passed, outcome)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,8 @@ def test_a_trial_passes_by_the_graders_that_count(scores, passed, outcome):
         (2, 3, 1.0, False),
         (2, 3, 2 / 3, True),
         (3, 10, 0.3, True),
+        (7, 25, 0.28, True),  # 0.28 x 25 is a little over 7
+        (6, 25, 0.28, False),
         (0, 0, 0.0, None),
         (0, 1, 0.0, True),
     ],

@@ -245,3 +245,17 @@ def test_trials_with_nothing_to_score_are_errored_and_told_apart_from_broken_mac
     counts = cases.totals.variants["a"].counts()
     assert (counts.scored, counts.errored, counts.grading_errors, counts.incomplete) == (1, 2, 0, 1)
     assert results[0].infrastructure_error_count == 1
+
+
+@pytest.mark.parametrize(("passed", "reached"), [(7, True), (6, False)])
+def test_a_case_whose_share_is_its_threshold_passes_whatever_rounding_makes_of_it(tmp_path, passed, reached):
+    case = Case(id="c", dataset="d", pass_threshold=0.28)
+    subject = make_subject(tmp_path, text="x", variant="a")
+    trials = []
+    for number in range(25):
+        key = TrialKey(variant="a", case_id="c", trial=number)
+        score = {"g": GraderScore(passed=number < passed)}
+        grading = TrialGrading(key=key, trial_digest="", scores=score, identities={})
+        trials.append(GradedTrial(key=key, subject=subject, grading=grading))
+    (result,) = case_results(PLAN, GradedCase(case=case, trials=trials, comparisons=[]), ["a"])
+    assert result.passed is reached
