@@ -15,7 +15,7 @@ from mst.model.case import Case, EvalPlan
 from mst.model.keys import TrialKey
 from mst.model.results import CaseResult
 from mst.model.run import Grading, GradingRunner, Phases, RunRecord
-from mst.model.score import ComparisonGrading, TrialGrading
+from mst.model.score import ComparisonGrading, PreferenceRecord, ScoreRecord, TrialGrading
 from mst.model.shard import UnitKey
 from mst.model.summary import SummaryRecord
 from mst.process.stop import Stop
@@ -27,6 +27,9 @@ from mst.runs.record import now_iso
 from mst.runs.results import ResultsWriter, case_result
 from mst.runs.summary import summarize
 from mst.runs.totals import Totals
+
+TOGETHER = 64
+"""Verdicts that are written at once: so many files are open then, and so many are read again after a crash."""
 
 
 async def assemble(
@@ -44,6 +47,7 @@ async def assemble(
     starting: Starting | None = None,
     told: Told | None = None,
     on_case: Callable[[GradedCase], None] | None = None,
+    kept_elsewhere: bool = False,
 ) -> SummaryRecord:
     """Grade every case of a run through a source and write the folder.
 
@@ -60,16 +64,19 @@ async def assemble(
         unasked: answers for units that did not start because of `cancel`; grading errors by default.
         starting, told: hooks around each unit, for progress. A unit is on disk before it is told of.
         on_case: called after each case's files are written.
+        kept_elsewhere: the verdicts are durable as the units that shards brought. Then this folder is only another
+            place for them, and many are written with one wait for the disk; `told` and `on_case` may come before.
 
     Returns:
         The summary, as written.
     """
     started = time.monotonic()
     totals = Totals(plan, variants)
+    verdicts = _Verdicts(folder, plan.baseline, together=TOGETHER if kept_elsewhere else 1)
     written: set[UnitKey] = set()
 
     async def keep(found: TrialGrading | ComparisonGrading) -> None:
-        write_unit(folder, plan.baseline, found)
+        verdicts.write(found)
         written.add(found.key)
         if told is not None:
             await told(found)
@@ -89,7 +96,7 @@ async def assemble(
             async for graded in graded_cases:
                 for unit in units_of(graded):
                     if unit.key not in written:
-                        write_unit(folder, plan.baseline, unit)
+                        verdicts.write(unit)
                     written.discard(unit.key)
                 found = case_results(plan, graded, variants, stopped=run.stopped)
                 for result in found:
@@ -97,6 +104,7 @@ async def assemble(
                 totals.add(graded, found)
                 if on_case is not None:
                     on_case(graded)
+    verdicts.flush()
     return _finish(folder, run, totals, runner, (time.monotonic() - started) * 1000)
 
 
@@ -140,14 +148,29 @@ def units_of(graded: GradedCase) -> list[TrialGrading | ComparisonGrading]:
     return [*(trial.grading for trial in graded.trials if trial.grading is not None), *graded.comparisons]
 
 
-def write_unit(folder: RunFolder, baseline: str, found: TrialGrading | ComparisonGrading) -> None:
-    """Write one unit's scores or preferences, each atomically."""
-    if isinstance(found, TrialGrading):
-        for grader in found.scores:
-            folder.write_score(score_record(folder.run_id, found, grader))
-        return
-    for judge in found.preferences:
-        folder.write_preference(preference_record(folder.run_id, baseline, found, judge))
+class _Verdicts:
+    """Writes units' scores and preferences into a folder, so many of them with one wait for the disk."""
+
+    def __init__(self, folder: RunFolder, baseline: str, *, together: int) -> None:
+        self._folder = folder
+        self._baseline = baseline
+        self._together = together
+        self._waiting: list[ScoreRecord | PreferenceRecord] = []
+
+    def write(self, found: TrialGrading | ComparisonGrading) -> None:
+        """Each file is there whole or not at all; the last units are there after `flush`."""
+        run_id = self._folder.run_id
+        if isinstance(found, TrialGrading):
+            self._waiting += [score_record(run_id, found, grader) for grader in found.scores]
+        else:
+            self._waiting += [preference_record(run_id, self._baseline, found, judge) for judge in found.preferences]
+        if len(self._waiting) >= self._together:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        waiting, self._waiting = self._waiting, []
+        self._folder.write_verdicts(waiting)
 
 
 def planned_trials(plan: EvalPlan, cases: Iterable[Case], variants: Sequence[str]) -> Iterable[TrialKey]:

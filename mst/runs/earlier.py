@@ -99,11 +99,11 @@ def adopt(folder: RunFolder, baseline: str, found: TrialGrading | ComparisonGrad
     if isinstance(found, TrialGrading):
         for grader, score in found.scores.items():
             if score.is_verdict:
-                folder.write_score(score_record(folder.run_id, found, grader))
+                folder.write_verdict(score_record(folder.run_id, found, grader))
         return
     for judge, preference in found.preferences.items():
         if preference.is_verdict:
-            folder.write_preference(preference_record(folder.run_id, baseline, found, judge))
+            folder.write_verdict(preference_record(folder.run_id, baseline, found, judge))
 
 
 def score_record(run_id: str, found: TrialGrading, grader: str) -> ScoreRecord:

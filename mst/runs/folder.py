@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from mst.config.cases import CaseFile
-from mst.config.files import FolderFiles, read_stored, remove_halves, stored_lines, write_atomic
+from mst.config.files import FolderFiles, read_stored, remove_halves, stored_lines, write_atomic, write_together
 from mst.config.moving import move_folder
 from mst.errors import CorruptFile, InfrastructureError, ObjectMissing, UsageError
 from mst.judges.contract import Subject
@@ -275,15 +275,20 @@ class RunFolder:
         except FileNotFoundError:
             return None
 
-    def write_score(self, record: ScoreRecord) -> None:
-        """Replace one grader's score on a trial."""
-        key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
-        write_atomic(_score_name(self.path, record.grader, key), record.to_json())
+    def write_verdict(self, record: ScoreRecord | PreferenceRecord) -> None:
+        """Replace one grader's score on a trial, or one pairwise judge's preference on a case."""
+        write_atomic(self._verdict_name(record), record.to_json())
 
-    def write_preference(self, record: PreferenceRecord) -> None:
-        """Replace one pairwise judge's preference on a case."""
-        key = ComparisonKey(candidate=record.variant, case_id=record.case_id)
-        write_atomic(self.preference_path(record.judge, key), record.to_json())
+    def write_verdicts(self, records: Iterable[ScoreRecord | PreferenceRecord]) -> None:
+        """The same for several: each is there whole or not at all, and the disk is waited for once."""
+        write_together({self._verdict_name(record): record.to_json() for record in records})
+
+    def _verdict_name(self, record: ScoreRecord | PreferenceRecord) -> str:
+        if isinstance(record, ScoreRecord):
+            key = TrialKey(variant=record.variant, case_id=record.case_id, trial=record.trial)
+            return _score_name(self.path, record.grader, key)
+        pair = ComparisonKey(candidate=record.variant, case_id=record.case_id)
+        return str(self.preference_path(record.judge, pair))
 
     def preferences(self) -> Iterator[PreferenceRecord]:
         """All preferences of the run, by judge, candidate and case name."""

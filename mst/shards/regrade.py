@@ -367,6 +367,7 @@ def _assemble(
             cancel=Cancel(),
             runner=recorded,
             on_case=hooks.on_case,
+            kept_elsewhere=True,
         )
     )
     if not cancel.is_set():
