@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
+import socket
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,7 +132,7 @@ def push_folder(store: Store, folder: RunFolder, *, repair: bool = False) -> Run
         folder.path,
         eval_name=run.eval_name,
         run_id=run.run_id,
-        facts=_facts(run),
+        facts=_facts(folder, run),
         source=found,
         latest=_latest(run, source.run().created_at),
         repair=repair,
@@ -197,9 +200,25 @@ def latest_runs(store: Store, eval_names: list[str]) -> tuple[dict[str, str], li
     return found, wrong
 
 
-def _facts(run: RunRecord) -> RunFacts:
+def _facts(folder: RunFolder, run: RunRecord) -> RunFacts:
     whole = run.phases.collect == "complete" and run.phases.grade == "complete"
-    return RunFacts(created_at=datetime.now(UTC), complete=whole, versions={"mst": __version__})
+    plugins = {one.plugin: one.plugin_version for one in run.graders if one.plugin and one.plugin_version}
+    return RunFacts(
+        created_at=datetime.now(UTC),
+        complete=whole,
+        counts=_counts(folder),
+        machine={"id": socket.gethostname()},
+        versions={"mst": __version__, **plugins},
+    )
+
+
+def _counts(folder: RunFolder) -> dict[str, int]:
+    """What the summary counts, over all variants; nothing for a run that has none or one that cannot be read."""
+    counts: Counter[str] = Counter()
+    with suppress(UsageError, CorruptFile):
+        for variant in folder.summary().variants:
+            counts.update(variant.counts.model_dump(exclude_none=True))
+    return dict(counts)
 
 
 def _latest(run: RunRecord, collected_at: str) -> LatestRecord | None:

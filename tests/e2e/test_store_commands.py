@@ -2,10 +2,12 @@
 
 import json
 import os
+import socket
 from datetime import timedelta
 
 import pytest
 
+from mst import __version__
 from mst.model.base import digest_bytes
 from mst.model.manifest import RunManifest
 from mst.store import open_store
@@ -390,9 +392,15 @@ def test_leftovers_younger_than_a_day_are_never_removed(mst, ran, uri):
     assert mst("store", "gc", "--age-days", "0.5", "--results", uri).code == 2
 
 
-def test_a_manifest_reads_back(store, ran):
+def test_a_manifest_reads_back_and_says_what_is_in_the_run(store, ran):
     key = RunKeys("echoes", ran).manifest(1)
-    assert RunManifest.from_json(store.get(key), key).run_id == ran
+    manifest = RunManifest.from_json(store.get(key), key)
+    assert manifest.run_id == ran
+    assert {name: manifest.counts[name] for name in ("planned", "scored", "missing")} == {
+        "planned": 8, "scored": 8, "missing": 0,
+    }  # fmt: skip
+    assert manifest.machine == {"id": socket.gethostname()}
+    assert manifest.versions["mst"] == __version__
 
 
 def test_an_empty_store_says_that_it_is(mst, uri):
