@@ -75,7 +75,7 @@ TRIALS = (
     Column("cost_usd", "number", "of the program under test, US dollars"),
     Column("cost_is_estimated", "flag", "whether `cost_usd` comes from configured prices"),
     Column("judge_cost_usd", "number", "of the judges on this trial, US dollars"),
-    Column("tool_calls", "integer", "of the program under test"),
+    Column("tool_calls", "integer", "of the program under test; empty when its evidence is `none`"),
     Column("evidence", "text", "how far the transcript can be trusted: `structured`, `observed`, `none`"),
 )
 SCORES = (
@@ -159,9 +159,15 @@ def _trial(run: RunRecord, case: CaseResult, trial: TrialResult) -> Row:
         "cost_usd": cost_usd(usage),
         "cost_is_estimated": _is_estimated(usage),
         "judge_cost_usd": cost_usd(trial.judge_usage),
-        "tool_calls": len(trial.tool_call_trace.calls) if trial.tool_call_trace is not None else None,
+        "tool_calls": _tool_calls(trial),
         "evidence": trial.transcript_evidence,
     }
+
+
+def _tool_calls(trial: TrialResult) -> int | None:
+    if trial.tool_call_trace is not None:
+        return len(trial.tool_call_trace.calls)
+    return None if trial.transcript_evidence in {None, "none"} else 0
 
 
 def _is_estimated(usage: Usage | None) -> bool | None:

@@ -130,7 +130,14 @@ def expected(folder):
                 "duration_s": None if trial.get("failureKind") == "missing" else trial["durationMs"] / 1000,
                 "input_tokens": usage.get("inputTokens"),
                 "cost_usd": usage.get("totalCostUsd"),
+                "tool_calls": known_calls(trial),
             }
+
+
+def known_calls(trial):
+    """None where nothing was seen, which is not the same as nothing being there."""
+    found = len(trial.get("toolCallTrace", {}).get("calls", []))
+    return found if found or trial.get("transcriptEvidence", "none") != "none" else None
 
 
 def from_jsonl(data, table):
