@@ -8,6 +8,7 @@ from mst.fleet.grants import GrantTarget, open_grant, seal, verify
 from mst.fleet.keys import FleetKey
 from mst.fleet.signing import Verifier
 from mst.model.base import digest_bytes
+from mst.model.fleet import TrustedSigners
 
 VALUES = {"API_KEY": "correct horse battery staple", "OTHER": 'quote " and \u00fc'}
 
@@ -55,6 +56,13 @@ def test_secrets_are_in_nothing_that_is_stored_or_shown(make, target, trusted, f
     for value in VALUES.values():
         assert value not in shown
         assert base64.b64encode(value.encode()).decode() not in shown
+
+
+def test_a_key_may_grant_secrets_to_the_evals_of_its_entry_only(make, target, signing_key):
+    """Else whoever may sign for one eval could put its own secrets before another's shards."""
+    listed = TrustedSigners(signers=[signing_key.entry(evals=["team-b*"], queues=["*"])])
+    with pytest.raises(RefusedError, match="may not grant secrets to eval 'team-a'"):
+        verify(make(), target, Verifier(listed))
 
 
 def test_a_swapped_blob_is_refused(make, target, trusted):

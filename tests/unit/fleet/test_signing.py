@@ -82,6 +82,11 @@ def test_the_deadline_has_five_minutes_of_tolerance(envelope, signing_key, trust
         open_(Verifier(trusted), signed, envelope.deadline + timedelta(minutes=5, seconds=1))
 
 
+def test_nothing_is_signed_in_another_key_s_name(envelope, signing_key):
+    with pytest.raises(InvariantError, match=r"is being signed with"):
+        sign(envelope, SigningKey.generate())
+
+
 def test_a_grant_is_not_an_envelope(envelope, signing_key, trusted, now):
     grant = Grant(
         run_id=envelope.run_id,
