@@ -197,7 +197,7 @@ class SessionStore:
         """See `Store.get_range`."""
         return self._call(lambda store: store.get_range(key, start, length))
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
         self._call(lambda store: store.put(key, data, sha256=sha256))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.dataclasses import dataclass
 
 from mst.model.base import Document, Model, RelativePath
 from mst.model.keys import RunId
@@ -66,8 +67,12 @@ PackPath = Annotated[str, StringConstraints(pattern=rf"^{_PART}(?:/{_PART})*$")]
 """What `RelativePath` allows, as a pattern: checked a hundred thousand times in one fetch."""
 
 
-class PackEntry(Model):
-    """Every further line of a pack's index: one file. In order of offset, then path."""
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="ignore", use_attribute_docstrings=True))
+class PackEntry:
+    """Every further line of a pack's index: one file. In order of offset, then path.
+
+    Thousands are in memory at once: a dataclass takes a quarter of a model's memory, and half of its time.
+    """
 
     path: PackPath
     size: Size

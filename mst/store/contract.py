@@ -111,7 +111,7 @@ class Store(Protocol):
         """
         ...
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """Write an object, whether or not there is one. A path is streamed.
 
         Args:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError, UsageError
-from mst.model.manifest import ManifestFile, Pack, RunManifest
+from mst.model.manifest import ManifestFile, RunManifest
 from mst.store.contract import Store
 from mst.store.find import read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
 from mst.store.place import hidden_beside, make, put_in_place
-from mst.store.transfer import run_each
-from mst.store.unpack import Unpacker, Wanted
+from mst.store.transfer import each_as_it_ends
+from mst.store.unpack import Range, Unpacker, Wanted
 
 FETCHERS = 3
-"""Packs and large files in transfer at once; each holds a range of up to 4 MiB."""
+"""Ranges and large files in transfer at once. In memory: a range more, while its small files are written."""
 
 
 def fetch_run(
@@ -40,7 +42,7 @@ def fetch_run(
         eval_name: of the run.
         run_id: of the run.
         into: the run's folder to be.
-        workers: packs and large files in transfer at once.
+        workers: ranges and large files in transfer at once.
         wanted: narrows the fetch to some paths; all files by default.
 
     Raises:
@@ -97,17 +99,19 @@ def fetch_listing(
     if os.path.lexists(into):
         raise UsageError(f"{into} is there already; move it away, or fetch to another place")
 
-    def download(item: ManifestFile | Pack) -> None:
-        if isinstance(item, Pack):
-            unpacker.unpack(item)
-        elif wanted is None or wanted(item.path):
-            _download(store, item, listing.file_key(item), hidden / item.path)
+    def jobs(unpacker: Unpacker) -> Iterator[Callable[[], Range | None]]:
+        for pack, window in unpacker.plan():
+            yield partial(unpacker.read, pack, window)
+        for file in listing.files:
+            if wanted is None or wanted(file.path):
+                yield partial(_download, store, file, listing.file_key(file), hidden / file.path)
 
     with hidden_beside(into) as hidden:
-        items: list[ManifestFile | Pack] = [*listing.packs, *listing.files]
         try:
             with closing(Unpacker(store, listing, hidden, wanted)) as unpacker:
-                run_each(download, items, workers=workers)
+                for found in each_as_it_ends(lambda job: job(), jobs(unpacker), workers=workers):
+                    if found is not None:
+                        unpacker.write(found)
         except (DigestMismatch, CorruptFile) as error:
             mend = f"'mst store push {listing.keys.run_id} --repair', where a good copy is, mends it"
             raise type(error)(f"{error}; {mend}") from error

@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,7 +77,7 @@ class FileStore:
             raise StoreError(f"{self.uri}: {key} ends before byte {start + length}")
         return data
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
 
         def commit(target: Path) -> None:
@@ -275,7 +275,7 @@ def _make_folder(folder: Path) -> None:
         _flush_folder(new.parent)
 
 
-def _write_temporary(folder: Path, chunks: Iterator[bytes] | list[bytes]) -> Path:
+def _write_temporary(folder: Path, chunks: Iterable[bytes | memoryview]) -> Path:
     """A new file with these bytes, flushed to disk. None is left after an error."""
     path = folder / f".tmp-{secrets.token_hex(12)}"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -293,7 +293,7 @@ def _write_temporary(folder: Path, chunks: Iterator[bytes] | list[bytes]) -> Pat
     return path
 
 
-def _write_all(handle: int, data: bytes) -> None:
+def _write_all(handle: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]

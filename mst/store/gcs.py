@@ -130,7 +130,7 @@ class GcsStore:
         self._check_length(key, len(data), length)
         return data
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`. More than eight MiB go in parts, which show as one object at the end."""
         check_key(key)
         size = file_size(data) if isinstance(data, Path) else len(data)
@@ -323,7 +323,7 @@ _ONCE: Any = {"retry": None, "timeout": TIMEOUT_S}
 class _Reader(io.RawIOBase):
     """Pieces as a file that is read once. They come to their end, where they are checked, before the last is given."""
 
-    def __init__(self, chunks: Iterator[bytes], size: int) -> None:
+    def __init__(self, chunks: Iterator[bytes | memoryview], size: int) -> None:
         self._chunks = chunks
         self._size = size
         self._left = b""
@@ -339,7 +339,8 @@ class _Reader(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """That many bytes, fewer only at the end."""
-        parts, count = [self._left], len(self._left)
+        parts: list[bytes | memoryview] = [self._left]
+        count = len(self._left)
         while size < 0 or count < size or self._position + count >= self._size:
             chunk = next(self._chunks, None)
             if chunk is None:

@@ -45,7 +45,7 @@ class MemoryStore:
             raise StoreError(f"{self.uri}: {key} ends before byte {start + length}")
         return data[start : start + length]
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
         content = b"".join(pieces(data, sha256))
         with self._lock:

@@ -125,13 +125,14 @@ class ObstoreStore:
         self._check_length(key, len(data), length)
         return data
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`. More than eight MiB go in parts, which show as one object at the end."""
         check_key(key)
         size = file_size(data) if isinstance(data, Path) else len(data)
         chunks = pieces(data, sha256)
         if size <= ONE_PUT_BYTES:
-            self._put(key, b"".join(chunks))
+            parts = list(chunks)
+            self._put(key, parts[0] if len(parts) == 1 else b"".join(parts))
             return
         with self._mapped("write", key):
             part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
@@ -177,7 +178,7 @@ class ObstoreStore:
         except ObjectMissing:
             return
 
-    def _put(self, key: str, data: bytes, mode: PutMode = "overwrite") -> None:
+    def _put(self, key: str, data: bytes | memoryview, mode: PutMode = "overwrite") -> None:
         with self._mapped("write", key):
             obstore.put(self._backend, key, data, mode=mode, use_multipart=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from json.encoder import encode_basestring
 
 from pydantic import TypeAdapter, ValidationError
@@ -24,13 +25,15 @@ EARLY_PACKS = 32
 """So many packs of a push are of the lesser size; the others are of the larger one."""
 PACK_FILES = 8192
 INDEX_MAX_BYTES = 16 * 1024 * 1024
-RANGE_BYTES = 4 * 1024 * 1024
+RANGE_BYTES = 4160 * 1024
+"""A pack of the larger size is two of them, wherever between two small files the cut falls."""
 RANGE_FILES = 2048
 """Tiny files: what is known of each takes more memory than its bytes."""
 GAP_BYTES = 256 * 1024
 """Unused bytes between two files that are read rather than split into two requests."""
 PARSED_BYTES = 64 * 1024
 """Lines of an index that are parsed at once."""
+_LINE = TypeAdapter(PackEntry)
 _LINES = TypeAdapter(list[PackEntry])
 _NOT_NAMES = frozenset(("", ".", ".."))
 
@@ -40,14 +43,16 @@ class Packed:
     """A pack and its index, ready to be sent.
 
     Attributes:
-        data: the pack's bytes.
+        data: the pack's bytes, which lie in `space`.
         index: the index's bytes.
         pack: what a manifest says of the two; without keys.
+        space: see `Packer.give_back`.
     """
 
-    data: bytes
+    data: memoryview
     index: bytes
     pack: Pack
+    space: BytesIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,15 @@ class Window:
 
 
 class Packer:
-    """Collects files until a pack is full. Not thread-safe; holds one pack in memory."""
+    """Collects files until a pack is full. Holds one pack in memory, and the space of those that were given back.
+
+    Not thread-safe, but for `give_back`.
+    """
 
     def __init__(self, *, pack_bytes: int = PACK_BYTES, later_bytes: int = LATER_PACK_BYTES) -> None:
         self._sizes = (pack_bytes, later_bytes)
         self._done = 0
+        self._space: list[BytesIO] = []
         self._begin()
 
     def add(self, path: str, data: bytes, sha256: str, *, executable: bool = False) -> Packed | None:
@@ -86,7 +95,7 @@ class Packer:
         self._lines.append((start, path, _line(check_path(path), size, sha256, start, executable)))
         if known is None:
             self._offsets[sha256] = start
-            self._chunks.append(data)
+            self._data.write(data)
             self._size += size
         return full
 
@@ -94,18 +103,31 @@ class Packer:
         """What is in so far as a pack, None when that is nothing; the next pack begins."""
         if not self._lines:
             return None
-        data = b"".join(self._chunks)
+        data = self._data.getbuffer()[: self._size]
         self._lines.sort()
         paths = [path for _, path, _ in self._lines]
         header = PackHeader(pack=hashlib.sha256(data).hexdigest(), pack_size=len(data), files=len(paths))
         lines = b"".join([line for _, _, line in self._lines])
         found, pack = _finished(header, lines, first=min(paths), last=max(paths))
         self._done += 1
+        space = self._data
         self._begin()
-        return Packed(data, found, pack)
+        return Packed(data, found, pack, space)
+
+    def give_back(self, packed: Packed) -> None:
+        """Let a later pack use the space of one that has been sent, whose bytes nobody may read any more.
+
+        New space costs more than the bytes that are put there: the system clears each page when it is first touched.
+        """
+        try:
+            packed.data.release()
+        except BufferError:
+            return  # A request that was given up may still hold it.
+        packed.space.seek(0)
+        self._space.append(packed.space)
 
     def _begin(self) -> None:
-        self._chunks: list[bytes] = []
+        self._data = self._space.pop() if self._space else BytesIO()
         self._size = 0
         self._offsets: dict[str, int] = {}
         self._lines: list[tuple[int, str, bytes]] = []
@@ -224,7 +246,7 @@ def _each_line(lines: bytes, number: int, place: str) -> Iterator[PackEntry]:
     """One by one, which tells the line that is wrong."""
     for more, line in enumerate(lines.splitlines(keepends=True), 1):
         try:
-            yield PackEntry.model_validate_json(line)
+            yield _LINE.validate_json(line)
         except ValidationError as error:
             raise CorruptFile(f"{place}, line {number + more}: {_fault(error)}") from error
 

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from mst.store.layout import RunKeys
 from mst.store.pack import SMALL_BYTES, Packed, Packer
 from mst.store.reuse import Present, Reuse
 from mst.store.streams import digest_file
-from mst.store.transfer import each
+from mst.store.transfer import each_as_it_ends
 
 SENDERS = 4
 """Packs and large files in transfer at once. Each holds up to 8 MiB, or the parts of a large file."""
@@ -28,7 +29,11 @@ _NOT_TEXT = re.compile("[\ud800-\udfff]")
 """Bytes of a name that are no UTF-8, as Python shows them."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-Job = Callable[[], ManifestFile | Pack]
+SCORES = "scores/"
+"""Most files of a run, and few of its bytes. They have packs of their own, which are made while others are sent."""
+
+Job = Callable[[], ManifestFile | Callable[[], Pack]]
+"""Sends a file or a pack; of a pack it returns what sends the index."""
 
 
 @dataclass
@@ -46,10 +51,14 @@ class Sent:
     reused: set[str] = field(default_factory=set)
 
 
-def run_files(run_dir: Path) -> Iterator[str]:
+def run_files(run_dir: Path, at_top: Callable[[str], bool] = lambda _: True) -> Iterator[str]:
     """Paths of a run folder's files relative to it, POSIX, in order, without dot names at the top.
 
     Memory grows with the largest single folder's names only.
+
+    Args:
+        run_dir: the run folder.
+        at_top: narrows it to some names at the top; those of folders end with a slash.
 
     Raises:
         UsageError: there is no such folder, or something in it is no plain file.
@@ -57,7 +66,7 @@ def run_files(run_dir: Path) -> Iterator[str]:
     if not run_dir.is_dir():
         raise UsageError(f"{run_dir} is not a run folder")
     root = str(run_dir)
-    open_folders = [("", iter([name for name in _names(root) if not name.startswith(".")]))]
+    open_folders = [("", iter([name for name in _names(root) if not name.startswith(".") and at_top(name)]))]
     while open_folders:
         prefix, names = open_folders[-1]
         for name in names:
@@ -128,27 +137,57 @@ class Sender:
         self._reuse = reuse
         self._present = present
         self._sent = Sent()
+        self._under_way = set[Job]()
+        self._free = threading.Semaphore(0)
 
     def send(self, *, workers: int = SENDERS) -> Sent:
-        """Bring every file into the store. In memory: `workers` + 1 packs.
+        """Bring every file into the store. In memory: `workers` packs on their way, and two that are made.
 
         Raises:
             DigestMismatch: a large file changed while it was sent.
             UsageError: the folder holds something that cannot be stored.
         """
-        new: list[Pack] = []
+        self._free = threading.Semaphore(workers)
         with _folder(self._run_dir) as root:
-            for done in each(lambda job: job(), self._jobs(root), workers=workers, window=1):
-                if isinstance(done, Pack):
-                    new.append(done)
-                else:
-                    self._sent.files.append(done)
-        self._sent.packs = [*self._used_again(), *new]
+            jobs = self._in_turn(
+                self._jobs(root, lambda name: name != SCORES), self._jobs(root, lambda name: name == SCORES), workers
+            )
+            # Indexes take no place from packs.
+            sent = list(each_as_it_ends(self._run, jobs, workers=workers + workers // 2))
+        files = [done for done in sent if isinstance(done, ManifestFile)]
+        packs = [done for done in sent if isinstance(done, Pack)]
+        self._sent.files = sorted(files, key=lambda file: file.path)
+        self._sent.packs = [*self._used_again(), *sorted(packs, key=lambda pack: pack.first)]
         return self._sent
 
-    def _jobs(self, root: int) -> Iterator[Job]:
+    def _in_turn(self, bulk: Iterator[Job | None], scores: Iterator[Job | None], workers: int) -> Iterator[Job]:
+        """Jobs of both: most bytes while a sender is free, and while none is, most files, which take the processor."""
+        left = [bulk, scores]
+        while left:
+            stream = left[-1] if len(self._under_way) >= workers else left[0]
+            try:
+                job = next(stream)
+            except StopIteration:
+                left.remove(stream)
+                continue
+            if job is not None:
+                self._free.acquire()
+                self._under_way.add(job)
+                yield job
+
+    def _run(self, job: Job) -> ManifestFile | Pack:
+        try:
+            sent = job()
+        finally:
+            self._under_way.discard(job)
+            self._free.release()
+        # What takes memory is sent: the next may be, while the index goes after it.
+        return sent() if callable(sent) else sent
+
+    def _jobs(self, root: int, at_top: Callable[[str], bool]) -> Iterator[Job | None]:
+        """What is to be sent of some names at the top; None when a file needs nothing of its own."""
         packer = Packer()
-        for name in run_files(self._run_dir):
+        for name in run_files(self._run_dir, at_top):
             found = self._read_small(root, name)
             if found is None:
                 yield functools.partial(self._send_large, name)
@@ -158,13 +197,14 @@ class Sender:
             key = self._reuse.blob(sha256, len(data))
             if key is not None:
                 yield functools.partial(self._listed, name, len(data), sha256, executable, key)
-            elif not self._reuse.use(name, sha256, len(data), executable=executable):
+            elif self._reuse.use(name, sha256, len(data), executable=executable):
+                yield None
+            else:
                 full = packer.add(name, data, sha256, executable=executable)
-                if full is not None:
-                    yield functools.partial(self._send_pack, full)
+                yield None if full is None else functools.partial(self._send_pack, packer, full)
         last = packer.finish()
         if last is not None:
-            yield functools.partial(self._send_pack, last)
+            yield functools.partial(self._send_pack, packer, last)
 
     def _read_small(self, root: int, name: str) -> tuple[bytes, bool] | None:
         """A small file's bytes and whether it is a program; None for a large one."""
@@ -201,10 +241,14 @@ class Sender:
         elsewhere = None if key == self._keys.blob(sha256) else key
         return ManifestFile(path=name, size=size, sha256=sha256, object=elsewhere, executable=executable)
 
-    def _send_pack(self, packed: Packed) -> Pack:
+    def _send_pack(self, packer: Packer, packed: Packed) -> Callable[[], Pack]:
         pack = packed.pack
         self._put(self._keys.pack(pack.sha256), packed.data)
-        self._put(self._keys.index(pack.index_sha256), packed.index)
+        packer.give_back(packed)
+        return functools.partial(self._send_index, pack, packed.index)
+
+    def _send_index(self, pack: Pack, index: bytes) -> Pack:
+        self._put(self._keys.index(pack.index_sha256), index)
         return pack
 
     def _used_again(self) -> Iterator[Pack]:
@@ -221,7 +265,7 @@ class Sender:
             self._sent.reused.add(key)
             yield pack.model_copy(update={"object": elsewhere, "index_object": index_elsewhere})
 
-    def _put(self, key: str, data: bytes) -> None:
+    def _put(self, key: str, data: bytes | memoryview) -> None:
         """Put bytes whose digest, which names them, has just been taken."""
         if self._present.is_young(key, len(data)):
             self._sent.reused.add(key)

@@ -56,7 +56,7 @@ def digest_file(path: Path) -> Digested:
     return Digested(size, seen.hexdigest())
 
 
-def checked(chunks: Iterable[bytes], sha256: str | None, what: str) -> Iterator[bytes]:
+def checked(chunks: Iterable[bytes | memoryview], sha256: str | None, what: str) -> Iterator[bytes | memoryview]:
     """The same pieces; ends with an error when their digest is not the promised one. No promise, no check.
 
     Raises:
@@ -73,7 +73,7 @@ def checked(chunks: Iterable[bytes], sha256: str | None, what: str) -> Iterator[
         raise DigestMismatch(f"{what}: its bytes have SHA-256 {seen.hexdigest()}, not {sha256} as promised")
 
 
-def pieces(data: bytes | Path, sha256: str | None) -> Iterator[bytes]:
+def pieces(data: bytes | memoryview | Path, sha256: str | None) -> Iterator[bytes | memoryview]:
     """What a `put` sends, checked against its digest.
 
     Raises:
@@ -85,7 +85,7 @@ def pieces(data: bytes | Path, sha256: str | None) -> Iterator[bytes]:
     return checked([data] if data else [], sha256, "data for the store")
 
 
-def save(chunks: Iterable[bytes], path: Path) -> Digested:
+def save(chunks: Iterable[bytes | memoryview], path: Path) -> Digested:
     """Write pieces to a file, which does not exist after an error. Not flushed to disk.
 
     Raises:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -34,7 +35,41 @@ def each(action: Callable[[T], R], items: Iterable[T], *, workers: int = WORKERS
                 future.cancel()
 
 
-def run_each(action: Callable[[T], object], items: Iterable[T], *, workers: int = WORKERS) -> None:
-    """The same, where only the errors matter."""
-    for _ in each(action, items, workers=workers):
-        pass
+def each_as_it_ends(action: Callable[[T], R], items: Iterable[T], *, workers: int) -> Iterator[R]:
+    """The same in the order in which they end: nobody waits for the slowest.
+
+    At most `workers` items are under way, or done and not consumed; the next is taken from `items` meanwhile.
+    """
+    done: SimpleQueue[Future[R]] = SimpleQueue()
+    pending: set[Future[R]] = set()
+
+    def next_done() -> R:
+        future = done.get()
+        pending.remove(future)
+        return future.result()
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="mst-store") as pool:
+        try:
+            for item in items:
+                while len(pending) >= workers:
+                    yield next_done()
+                future = pool.submit(action, item)
+                pending.add(future)
+                future.add_done_callback(done.put)
+            while pending:
+                yield next_done()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def one_ahead(pool: Executor, action: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """The results of an action on every item, in order; the next one comes while one is consumed."""
+    before: Future[R] | None = None
+    for item in items:
+        coming = pool.submit(action, item)
+        if before is not None:
+            yield before.result()
+        before = coming
+    if before is not None:
+        yield before.result()

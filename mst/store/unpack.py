@@ -1,12 +1,14 @@
-"""Files out of packs: ranges of a pack, each file checked, nothing held but one range."""
+"""Files out of packs: ranges of a pack, each file checked, nothing held but a few ranges."""
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError
@@ -14,12 +16,13 @@ from mst.model.manifest import Pack, PackEntry
 from mst.store.contract import Store
 from mst.store.listing import Listing, read_pack_index
 from mst.store.pack import Window, windows
+from mst.store.transfer import one_ahead
 
 Wanted = Callable[[str], bool]
 """Whether the file with this path is to be read."""
 
 LARGE_BYTES = 32 * 1024
-"""Files of this size on average are written by several threads at once."""
+"""Files of this size on average are written by the threads that read them."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -33,24 +36,23 @@ def read_pack(
         DigestMismatch: an index or a file has other bytes than were stored; names object and file.
         CorruptFile: the index says what it may not.
     """
-    for _, files in _read_ranges(store, listing, pack, wanted):
-        yield from files
+    for window in windows(_index(store, listing, wanted, pack)):
+        yield from _range(store, listing, pack, window)
 
 
-def _read_ranges(
-    store: Store, listing: Listing, pack: Pack, wanted: Wanted | None
-) -> Iterator[tuple[Window, Iterator[tuple[PackEntry, memoryview]]]]:
-    """`read_pack` range by range: each is here when it is given, and its files are checked as they are taken."""
-    key = listing.pack_key(pack)
+def _index(store: Store, listing: Listing, wanted: Wanted | None, pack: Pack) -> Iterator[PackEntry]:
+    """What of a pack is wanted; its index is read and its digest checked before this returns."""
     try:
-        entries: Iterable[PackEntry] = read_pack_index(store, listing, pack)
+        entries = read_pack_index(store, listing, pack)
     except ObjectMissing as error:
         raise _gone(store, listing.index_key(pack), pack) from error
-    if wanted is not None:
-        entries = (entry for entry in entries if wanted(entry.path))
+    return entries if wanted is None else (entry for entry in entries if wanted(entry.path))
+
+
+def _range(store: Store, listing: Listing, pack: Pack, window: Window) -> Iterator[tuple[PackEntry, memoryview]]:
+    key = listing.pack_key(pack)
     try:
-        for window in windows(entries):
-            yield window, read_window(store, key, window)
+        return read_window(store, key, window)
     except ObjectMissing as error:
         raise _gone(store, key, pack) from error
 
@@ -114,8 +116,25 @@ def read_file(store: Store, listing: Listing, path: str) -> bytes | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Neighbouring files of a pack that are here.
+
+    Attributes:
+        pack: that they are of.
+        files: each is checked when it is taken.
+    """
+
+    pack: Pack
+    files: Iterator[tuple[PackEntry, memoryview]]
+
+
 class Unpacker:
-    """Writes the files of packs below a folder that nobody else writes to. Several threads may share one.
+    """Writes the files of packs below a folder that nobody else writes to.
+
+    One thread plans what is read and writes small files, others read, and write large ones. Threads that make small
+    files at once hand the interpreter to each other at each call to the system, which costs more than the call; the
+    digest and the writing of large ones leave the interpreter alone for long.
 
     Args:
         store: where from.
@@ -129,7 +148,6 @@ class Unpacker:
         self._listing = listing
         self._folder = folder
         self._wanted = wanted
-        self._turn = threading.Lock()
         # Paths relative to it need not be looked up from the root, which is a tenth of what a small file costs.
         self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -137,26 +155,51 @@ class Unpacker:
         """Write nothing more."""
         os.close(self._root)
 
-    def unpack(self, pack: Pack) -> None:
-        """Write a pack's files. Not flushed to disk.
+    def plan(self) -> Iterator[tuple[Pack, Window]]:
+        """All that is to be read, packs of small files and of larger ones in step.
+
+        The first keep the processor busy, the others the line.
+
+        Raises:
+            StoreError, DigestMismatch, CorruptFile: an index; see `read_pack`.
+        """
+        packs = self._listing.packs
+        mean = _size(packs) / max(1, sum(pack.files for pack in packs))
+        small = [pack for pack in packs if pack.size < mean * pack.files]
+        large = [pack for pack in packs if pack.size >= mean * pack.files]
+        with ThreadPoolExecutor(1, thread_name_prefix="mst-index") as pool:
+            yield from _in_step([(self._ranges(pool, kind), _size(kind)) for kind in (small, large)])
+
+    def _ranges(self, pool: Executor, packs: Sequence[Pack]) -> Iterator[tuple[Pack, Window]]:
+        read = partial(_index, self._store, self._listing, self._wanted)
+        for pack, entries in zip(packs, one_ahead(pool, read, packs), strict=True):
+            for window in windows(entries):
+                yield pack, window
+
+    def read(self, pack: Pack, window: Window) -> Range | None:
+        """Read a range, and write it too if its files are large; else it is to be given to `write`.
+
+        Raises:
+            CorruptFile, StoreError, DigestMismatch: see `write` and `read_pack`.
+        """
+        found = Range(pack, _range(self._store, self._listing, pack, window))
+        if window.length < LARGE_BYTES * len(window.entries):
+            return found
+        self.write(found)
+        return None
+
+    def write(self, found: Range) -> None:
+        """Write a range's files. Not flushed to disk.
 
         Raises:
             CorruptFile: a path is there already, or is both a file and a folder.
-            StoreError: a file can't be written; or see `read_pack`.
+            StoreError: a file can't be written.
+            DigestMismatch: a file has other bytes than were stored; names object and file.
         """
-        for window, files in _read_ranges(self._store, self._listing, pack, self._wanted):
-            # Threads that make small files at once hand the interpreter to each other at each call to the system,
-            # which costs more than the call: one writes while the others read the store. Large ones are another
-            # matter, since their digest and their writing leave the interpreter alone for long.
-            small = window.length < LARGE_BYTES * len(window.entries)
-            with self._turn if small else nullcontext():
-                self._write(pack, files)
-
-    def _write(self, pack: Pack, files: Iterator[tuple[PackEntry, memoryview]]) -> None:
         last = ""
         path = ""
         try:
-            for entry, content in files:
+            for entry, content in found.files:
                 path = entry.path
                 folder = path[: max(path.rfind("/"), 0)]
                 if folder != last:
@@ -164,7 +207,7 @@ class Unpacker:
                     last = folder
                 self._write_new(path, content, 0o777 if entry.executable else 0o666)
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-            place = f"{self._store.uri}: {self._listing.index_key(pack)}"
+            place = f"{self._store.uri}: {self._listing.index_key(found.pack)}"
             raise CorruptFile(f"{place}: {path} is listed twice, or is a file and a folder") from error
         except OSError as error:
             place = f"{self._folder}/{path}"
@@ -193,6 +236,22 @@ class Unpacker:
                 done += os.write(handle, content[done:])
         finally:
             os.close(handle)
+
+
+def _size(packs: Iterable[Pack]) -> int:
+    return sum(pack.size for pack in packs)
+
+
+def _in_step(streams: Sequence[tuple[Iterator[tuple[Pack, Window]], int]]) -> Iterator[tuple[Pack, Window]]:
+    """Ranges of several streams, each with its bytes in all, so that all end together."""
+    behind = [(0.0, number) for number in range(len(streams))]
+    while behind:
+        part, number = heapq.heappop(behind)
+        stream, total = streams[number]
+        for pack, window in stream:
+            yield pack, window
+            heapq.heappush(behind, (part + window.length / max(1, total), number))
+            break
 
 
 def _checked(store: Store, key: str, size: int, sha256: str, path: str) -> bytes:

@@ -113,7 +113,7 @@ class PatientStore:
         """See `Store.get_range`."""
         return self._call(lambda: self._inner.get_range(key, start, length))
 
-    def put(self, key: str, data: bytes | Path, *, sha256: str | None = None) -> None:
+    def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
         """See `Store.put`."""
         self._call(lambda: self._inner.put(key, data, sha256=sha256))
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from mst.store.transfer import each, run_each
+from mst.store.transfer import each, each_as_it_ends
 
 
 def test_results_come_in_order():
@@ -27,7 +27,7 @@ def test_items_are_taken_as_they_are_needed():
 
 def test_workers_run_at_once():
     barrier = threading.Barrier(4, timeout=10)
-    run_each(lambda _: barrier.wait(), range(8), workers=4)
+    list(each(lambda _: barrier.wait(), range(8), workers=4))
 
 
 def test_the_first_error_ends_it():
@@ -39,5 +39,41 @@ def test_the_first_error_ends_it():
             raise ValueError(number)
 
     with pytest.raises(ValueError, match="3"):
-        run_each(act, range(10_000), workers=2)
+        list(each(act, range(10_000), workers=2))
+    assert len(started) < 100
+
+
+def test_nobody_waits_for_the_slowest():
+    slow = threading.Event()
+    results = each_as_it_ends(lambda n: n or slow.wait(60), range(100), workers=2)
+    assert [next(results) for _ in range(99)] == list(range(1, 100))
+    slow.set()
+    assert list(results) == [True]
+
+
+def test_only_so_many_are_taken_before_one_is_consumed():
+    taken = []
+
+    def items():
+        for number in range(10_000):
+            taken.append(number)
+            yield number
+
+    results = each_as_it_ends(lambda n: n, items(), workers=2)
+    for consumed in range(1, 50):
+        next(results)
+        assert len(taken) <= consumed + 2
+    results.close()
+
+
+def test_an_error_ends_what_comes_as_it_ends():
+    started = []
+
+    def act(number):
+        started.append(number)
+        if number == 3:
+            raise ValueError(number)
+
+    with pytest.raises(ValueError, match="3"):
+        list(each_as_it_ends(act, range(10_000), workers=2))
     assert len(started) < 100
