@@ -51,11 +51,15 @@ SAMPLE_FILES = 3000
 AT_ONCE = 32
 BASES = ("raw", "raw_files", "one_object", "each_file")
 LINE_SHARE = 0.8
+LINE_BYTES = 100_000_000
 
 
 def make_run(folder: Path, trials: int, size: int) -> int:
-    """A run folder with so many transcripts and as many scores; returns its bytes."""
-    text, total = random.Random(trials), 0
+    """A run folder with so many transcripts and as many scores; returns its bytes.
+
+    They can't be compressed: SeaweedFS would, with two fifths of the processor that client and server share here.
+    """
+    content, total = random.Random(trials), 0
     for number in range(trials):
         case, trial = divmod(number, 10)
         for path, length in (
@@ -64,7 +68,7 @@ def make_run(folder: Path, trials: int, size: int) -> int:
         ):
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text.randbytes(length // 2).hex().encode())
+            target.write_bytes(content.randbytes(length))
             total += length
     (folder / "run.json").write_bytes(b"{}")
     return total + 2
@@ -153,7 +157,7 @@ def raw(spec):
 
     store, count = plain_store(spec, "raw"), max(1, round(spec["bytes"] / OBJECT_BYTES))
     size = spec["bytes"] // count
-    block = random.Random(1).randbytes(size // 2 + 1).hex().encode()[:size]
+    block = random.Random(1).randbytes(size)
     return both_ways(
         lambda name: obstore.put(store, name, block, use_multipart=False),
         lambda name: len(obstore.get(store, name).bytes()),
@@ -174,6 +178,13 @@ def objects_of(spec):
             groups[-1].append((path, path.replace(spec["folder"], spec["into"] + "raw"), length))
             size += length
     return groups
+
+
+def read_whole(path, length):
+    handle = os.open(path, os.O_RDONLY)
+    data = os.read(handle, length)
+    os.close(handle)
+    return data
 
 
 def write_new(path, data):
@@ -199,10 +210,7 @@ def raw_files(spec):
     def up(number):
         parts = []
         with alone(number):
-            for path, _, length in groups[number]:
-                handle = os.open(path, os.O_RDONLY)
-                parts.append(os.read(handle, length))
-                os.close(handle)
+            parts.extend(read_whole(path, length) for path, _, length in groups[number])
         obstore.put(store, f"o{number}", b"".join(parts), use_multipart=False)
 
     def down(number):
@@ -222,7 +230,7 @@ def one_object(spec):
     import obstore
 
     store, source, target = plain_store(spec, "one"), Path(spec["into"] + "one"), Path(spec["into"] + "back")
-    block = random.Random(1).randbytes(OBJECT_BYTES // 2).hex().encode()
+    block = random.Random(1).randbytes(OBJECT_BYTES)
     with source.open("wb") as sink:
         for left in range(spec["bytes"], 0, -OBJECT_BYTES):
             sink.write(block[:left])
@@ -249,9 +257,9 @@ async def _each_file(spec):
     files = [file for group in objects_of(spec) for file in group]
     sample = files[:: max(1, len(files) // SAMPLE_FILES)]
 
-    async def up(path, target, _):
+    async def up(path, target, length):
         async with turn:
-            await obstore.put_async(store, target, Path(path).read_bytes(), use_multipart=False)
+            await obstore.put_async(store, target, read_whole(path, length), use_multipart=False)
 
     async def down(_, target, __):
         async with turn:
@@ -332,12 +340,11 @@ def passed_limits(sizes, rate):
         if trials <= 100_000 and requests > 500:
             faults.append(f"{trials} trials took {requests} requests")
     for found in sizes if rate else ():
+        run = f"{found['trials']} trials of {found['transcript_bytes']} bytes"
         for what in ("push", "fetch"):
-            if found[what]["share_of_raw"] < LINE_SHARE:
-                run, share = (
-                    f"{found['trials']} trials of {found['transcript_bytes']} bytes",
-                    found[what]["share_of_raw"],
-                )
+            share = found[what]["share_of_raw"]
+            # A smaller one is over before the line is full.
+            if share < LINE_SHARE and found["bytes"] >= LINE_BYTES:
                 faults.append(f"a {what} of {run} over {rate} has {share:.2f} of raw, less than {LINE_SHARE}")
     for what in ("push", "fetch"):
         if {2000, 20000} <= by_trials.keys():
