@@ -140,7 +140,10 @@ def _signal_options(function: F) -> F:
             help="Also what demands workers of this image.",
         ),
         click.option(
-            "--queue", "queues", multiple=True, help="A queue by name, as an older version's; may be given several times."
+            "--queue",
+            "queues",
+            multiple=True,
+            help="A queue by name, as an older version's; may be given several times.",
         ),
     ):
         function = option(function)
