@@ -120,7 +120,7 @@ def test_a_bucket_that_does_not_exist_is_named(server):
 
 def test_a_server_that_is_not_there_is_named(server):
     store = opened(dataclasses.replace(server, endpoint_url="http://127.0.0.1:9"), patience_s=0.3)
-    with pytest.raises(StoreUnavailable, match=r"s3://.*no answer \(HTTP error.*tried \d times") as caught:
+    with pytest.raises(StoreUnavailable, match=r"s3://.*no answer from http:.*:9 \(.+tried \d times") as caught:
         store.get("a")
     one_line(caught)
 
@@ -131,3 +131,11 @@ def test_a_key_in_another_prefix_is_out_of_reach(server):
     assert opened(server, "on").head("e/a") is None
     assert list(opened(server, "on").list("")) == []
     assert opened(server, "").get("one/a") == b"1"
+
+
+def test_tls_where_none_is_spoken_is_said_at_once(server):
+    store = opened(dataclasses.replace(server, endpoint_url=server.endpoint_url.replace("http:", "https:")))
+    with pytest.raises(StoreError, match=r"no answer from https://.* in TLS.*http://\?") as caught:
+        store.get("a")
+    assert not isinstance(caught.value, StoreUnavailable)
+    one_line(caught)
