@@ -25,6 +25,7 @@ from mst.config.faults import in_words
 from mst.config.registry import lookup
 from mst.config.secrets import names_needed, secrets_for
 from mst.errors import GraderError, SecretMissing, UsageError
+from mst.model.keys import short_id
 from mst.model.shard import Work
 from mst.process.scratch import scratch_prefix
 from mst.runs.authors import read_distrusted
@@ -167,7 +168,8 @@ def under_way(folder: RunFolder) -> RunFolder:
     if len(unfinished) == 1:
         return unfinished[0]
     if not unfinished:
-        raise UsageError(f"{folder.run_id}: no open regrade; start one with 'mst grade {folder.run_id}'")
+        shown = f"'mst show {short_id(run.run_id)}' shows its result, " if run.phases.grade == "complete" else ""
+        raise UsageError(f"{folder.run_id}: no open regrade; {shown}'mst grade {folder.run_id}' makes one")
     raise UsageError(f"{folder.run_id}: several open regrades: {', '.join(found.run_id for found in unfinished)}")
 
 

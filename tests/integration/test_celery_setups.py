@@ -79,6 +79,8 @@ SETUPS = {
     "no recipients": ({"MST_SIGNING_KEY_FILE": "NO_RECIPIENTS"}, [], 2, "fleet.pub"),
     "no worker": ({}, [], 2, "no worker serves the queue"),
     "no worker of the class": ({}, ["class=gpu"], 2, "mst.grade.gpu"),
+    "no worker of the image": ({}, [f"image=sha256:{'cd' * 32}"], 2, f"sha256:{'cd' * 32}, with MST_IMAGE_DIGEST set"),
+    "an image by a tag": ({}, ["image=latest"], 2, "by its digest"),
     "no shards": ({}, ["shards=0"], 2, "shards"),
     "too many shards": ({}, ["shards=10001"], 2, "shards"),
     "an unknown option": ({}, ["shard=3"], 2, "the celery runner has no such option; it has shards"),
