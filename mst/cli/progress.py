@@ -29,6 +29,8 @@ PLAIN_SHARE = 60
 PLAIN_AT_MOST_S = 300.0
 """Plain lines come further apart as a run gets longer, so that a day of it is some hundred lines in a log; but some CI
 systems end what says nothing for ten minutes."""
+SAID_MAX = 300
+"""Characters of one line."""
 LOST_LINES = 20
 """So many shards' losses get a line each; a fleet that was away loses hundreds at once."""
 LIVE_EVERY_S = 0.1
@@ -187,10 +189,10 @@ class Progress:
             return
         more = f" (and {self._unsaid} more shards meanwhile)" if self._unsaid else ""
         self._said_at, self._unsaid = now, 0
-        self._say(text[:200] + more)
+        self._say(text.splitlines()[0][: SAID_MAX - len(more)] + more)
 
     def _say(self, text: str) -> None:
-        first = text.splitlines()[0][:300]
+        first = text.splitlines()[0][:SAID_MAX]
         if first != self._last_error:
             self._last_error = first
             if self._live:

@@ -133,3 +133,10 @@ def test_hundreds_of_shards_that_are_lost_at_once_are_not_hundreds_of_lines(monk
     assert len(lines) == cli.LOST_LINES + 1
     assert lines[0] == "mst: shard 0 lost, and goes out again: its worker is gone"
     assert lines[-1].startswith("mst: shard 500 lost, and goes out again: its worker is gone (and 480 more shards")
+
+
+def test_a_long_reason_for_a_loss_keeps_its_end(capsys):
+    reason = "the object " + "x" * 240 + " is corrupt"
+    with Progress("graded", 4, {}) as progress:
+        progress.state(ShardState(shard=1, state="failed", reason=reason))
+    assert capsys.readouterr().err == f"mst: shard 1 failed: {reason}\n"
