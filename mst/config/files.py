@@ -166,7 +166,7 @@ def flush_files(paths: Iterable[Path]) -> None:
             raise InfrastructureError(f"{path}: cannot be flushed to the disk ({error.strerror})") from error
 
 
-def write_atomic(path: Path | str, data: bytes, *, flush: bool = True) -> None:
+def write_atomic(path: Path | str, data: bytes | memoryview, *, flush: bool = True) -> None:
     """Replace a small file so that a reader, or a crash at any moment, sees the old bytes or the new ones.
 
     Temporary name in the same folder, fsync, rename. Parents are made.
@@ -230,7 +230,7 @@ def _beside(path: Path | str) -> str:
     return f"{folder}{slash}.{name}.{os.getpid()}.{threading.get_ident()}.tmp"
 
 
-def _written(path: str, data: bytes) -> int:
+def _written(path: str, data: bytes | memoryview) -> int:
     """A new file with these bytes, open. Parents are made."""
     try:
         handle = os.open(path, _NEW, 0o644)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from mst.config.files import write_atomic
 from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
 from mst.model.base import digest_bytes
 from mst.model.manifest import ManifestFile, Pack, PackEntry, PackHeader, ShardManifest
@@ -21,7 +22,6 @@ from mst.store.transfer import each
 from mst.store.unpack import read_window
 
 UNIT_MAX_BYTES = 64 * 1024 * 1024
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 READERS = 8
 """Single objects and ranges of packs in transfer at once."""
 
@@ -192,10 +192,12 @@ def fetch_shard(store: Store, manifest: ShardManifest, into: Path, *, workers: i
 
 def fetch_listed(store: Store, listing: Listing, into: Path, *, workers: int = READERS) -> list[str]:
     """`fetch_shard` for any listing of units."""
+    # threads that make small files at once hand the interpreter to each other at each call to the system: `Unpacker`
+    turn = threading.Lock()
 
     def bring(item: ManifestFile | Pack) -> list[str]:
         if isinstance(item, Pack):
-            return _unpack(store, listing, item, into)
+            return _unpack(store, listing, item, into, turn)
         return _bring(store, listing.file_key(item), item, into / item.path)
 
     items: list[ManifestFile | Pack] = [*listing.files, *listing.packs]
@@ -217,33 +219,22 @@ def _bring(store: Store, key: str, file: ManifestFile, target: Path) -> list[str
     return []
 
 
-def _unpack(store: Store, listing: Listing, pack: Pack, into: Path) -> list[str]:
+def _unpack(store: Store, listing: Listing, pack: Pack, into: Path, turn: threading.Lock) -> list[str]:
     faults: list[str] = []
     key = listing.index_key(pack)
     try:
         entries = [one for one in read_pack_index(store, listing, pack) if not _is_there(into / one.path, one.size)]
         key = listing.pack_key(pack)
         for window in windows(entries):
-            for entry, content in read_window(store, key, window, wrong=lambda error: faults.append(str(error))):
-                _write(f"{into}/{entry.path}", content)
+            found = read_window(store, key, window, wrong=lambda error: faults.append(str(error)))
+            with turn:
+                for entry, content in found:
+                    write_atomic(f"{into}/{entry.path}", content, flush=False)
     except ObjectMissing:
         faults.append(f"{store.uri}: the object {key} ({pack.first} to {pack.last}) is listed but gone")
     except (DigestMismatch, CorruptFile, FormatError) as error:
         faults.append(str(error))
     return faults
-
-
-def _write(target: str, content: memoryview) -> None:
-    folder, _, name = target.rpartition("/")
-    temporary = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}"
-    try:
-        descriptor = os.open(temporary, NEW, 0o644)
-    except FileNotFoundError:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(temporary, NEW, 0o644)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-    os.replace(temporary, target)  # noqa: PTH105 - once per file
 
 
 def _is_there(path: Path, size: int) -> bool:
