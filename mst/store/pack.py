@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from json.encoder import encode_basestring
 
 from pydantic import TypeAdapter, ValidationError
@@ -121,8 +121,10 @@ class Packer:
         """
         try:
             packed.data.release()
+            packed.space.seek(0, SEEK_END)
+            packed.space.truncate()  # Changes nothing, and is refused while a request that was given up still holds it.
         except BufferError:
-            return  # A request that was given up may still hold it.
+            return
         packed.space.seek(0)
         self._space.append(packed.space)
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import stat
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from mst.store.layout import RunKeys
 from mst.store.listing import Listing, read_pack_index
 from mst.store.pack import GAP_BYTES, Packer, check_path, read_index, windows
 from mst.store.publish import push_run
-from mst.store.unpack import read_file, read_pack
+from mst.store.unpack import Unpacker, read_file, read_pack
 
 from .conftest import RUN, make_run, sha, tree
 
@@ -407,6 +408,41 @@ def test_what_goes_into_packs_comes_out(contents, pack_bytes):
             found[entry.path] = packed.data[entry.offset : entry.offset + entry.length]
     assert found == {f"{n:03}": data for n, data in enumerate(contents)}
     assert packer.finish() is None
+
+
+def test_space_that_is_given_back_is_used_again():
+    packer = Packer(pack_bytes=10, later_bytes=10)
+    packer.add("a", b"0123456789", sha(b"0123456789"))
+    first = packer.add("b", b"abc", sha(b"abc"))
+    packer.give_back(first)
+    second = packer.add("c", b"defghijkl", sha(b"defghijkl"))
+    third = packer.finish()
+    assert (bytes(second.data), bytes(third.data)) == (b"abc", b"defghijkl")
+    assert third.space is first.space
+
+
+def test_space_that_somebody_still_reads_is_left_alone():
+    packer = Packer(pack_bytes=10, later_bytes=10)
+    packer.add("a", b"0123456789", sha(b"0123456789"))
+    first = packer.add("b", b"abc", sha(b"abc"))
+    held = memoryview(first.data)
+    packer.give_back(first)
+    packer.add("c", b"defghijkl", sha(b"defghijkl"))
+    assert packer.finish().space is not first.space
+    assert bytes(held) == b"0123456789"
+
+
+def test_scores_have_packs_of_their_own_which_are_read_in_step_with_the_others(store, push, tmp_path):
+    files = {f"scores/x/{n:03}": b"%d" % n for n in range(300)}
+    files |= {f"transcripts/{n:03}": bytes([n]) * 300_000 for n in range(40)}
+    manifest = push(make_run(tmp_path / "run", files))
+    kinds = [{pack.first.partition("/")[0], pack.last.partition("/")[0]} for pack in manifest.packs]
+    assert kinds == [{"scores"}, *[{"transcripts"}] * (len(kinds) - 1)]
+    assert len(kinds) > 2
+    with closing(Unpacker(store, Listing.of(manifest), tmp_path)) as unpacker:
+        planned = [pack.first.partition("/")[0] for pack, _ in unpacker.plan()]
+    assert planned.index("scores") < len(planned) - 1
+    assert push(tmp_path / "run") == manifest
 
 
 def test_reading_a_pack_holds_one_range(store, push, tmp_path, monkeypatch):
