@@ -31,7 +31,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --s
 OURS = pyproject.toml --all-extras --group build
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check static test test-long lock bench docs scanners clean
+.PHONY: help install demo check static test test-long lock bench bench-line docs scanners clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,9 @@ bench: $(VENV)/.dev $(BENCH)/.peers  ## measure speed and memory, beside other h
 	$(BIN)/python benchmarks/shard_latency.py
 	$(BIN)/python benchmarks/fleet_overhead.py
 	$(BIN)/python benchmarks/store.py
+
+bench-line: $(VENV)/.dev  ## measure the store over a line of 1 Gbit/s; needs root
+	$(BIN)/python benchmarks/store.py --line 1gbit --runs 100000x5000,5000x100000
 
 scanners: $(SCAN)/.scanners  ## install what looks over infra/terraform; a test uses it when it is there
 
