@@ -22,7 +22,7 @@ from mst.store.reuse import Present, Reuse
 from mst.store.streams import digest_file
 from mst.store.transfer import each_as_it_ends
 
-SENDERS = 4
+SENDERS = 3
 """Packs and large files in transfer at once. Each holds up to 8 MiB, or the parts of a large file."""
 
 _NOT_TEXT = re.compile("[\ud800-\udfff]")

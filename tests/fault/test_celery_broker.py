@@ -172,7 +172,15 @@ def test_messages_that_lie_are_refused_and_nothing_counts(bed, here):
     forger.send(forger.args[0]["envelope"], task="os.system")
     worker = bed.fleet.start()
     until(lambda: worker.log.count("message_refused") == 10, "ten are refused")
-    for reason in ("bad signature", "not a trusted signer", "does not serve", "deadline", "must lie under", "0.0.9", "headers.task"):
+    for reason in (
+        "bad signature",
+        "not a trusted signer",
+        "does not serve",
+        "deadline",
+        "must lie under",
+        "0.0.9",
+        "headers.task",
+    ):
         assert reason in worker.log
     assert worker.log.count("bad signature") == 4
     assert bed.quiz.lines("calls") == []
