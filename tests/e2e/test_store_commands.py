@@ -177,7 +177,7 @@ def test_verify_finds_every_flipped_bit_and_a_repair_mends_it(mst, ran, uri, sto
             assert said.code == 4, key
             assert key in {one["key"] for one in json.loads(said.out)["wrong"]}
         store.put(key, good)
-    (pack,) = (key for key in keys if "/packs/" in key and f"{ran}/" in key)
+    pack = next(key for key in keys if "/packs/" in key and f"{ran}/" in key)
     store.put(pack, b"x" + store.get(pack)[1:])
     said = mst("store", "verify", ran, "--results", uri)
     assert (said.code, pack in said.out, "run.json" in said.out or "files:" in said.out) == (4, True, True)
@@ -364,7 +364,7 @@ def test_verify_of_no_run_is_a_mistake(mst, uri):
 def test_an_object_of_several_runs_is_read_and_named_once(mst, ran, uri, store, tmp_path):
     for _ in range(2):
         assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
-    (pack,) = (info.key for info in store.list(f"echoes/runs/{ran}/packs"))
+    pack = next(info.key for info in store.list(f"echoes/runs/{ran}/packs"))
     store.put(pack, store.get(pack)[:-1])
     said = mst("store", "verify", "--results", uri)
     assert (said.code, [line.partition(": ")[0] for line in said.out.splitlines()]) == (4, [pack])
