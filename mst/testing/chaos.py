@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -320,12 +320,7 @@ class Chaos:
         self.report.different += differences(self._here.path, regrade.path)
         self.report.lost += [f"never asked about: {key}" for key in sorted(quiz.keys - set(calls))]
         durable, self.report.attempts = self._durable(regrade)
-        for line in quiz.lines("times"):
-            at, began, key = line.split(" ", 2)
-            since = durable.get(key, float("inf"))
-            if float(at) > since:
-                found = self.report.paid_twice if float(began) > since else self.report.overtaken
-                found.append(f"{key}: durable at {since:.3f}, asked again at {at} by an attempt that began at {began}")
+        self.report.paid_twice, self.report.overtaken = asked_again(quiz.lines("times"), durable)
         self.report.broken_rules += broken_rules(self._bed.fleet.client)
 
     def _durable(self, regrade: RunFolder) -> tuple[dict[str, float], int]:
@@ -342,6 +337,23 @@ class Chaos:
                 found[key] = min(found.get(key, float("inf")), since)
         self.report.shards = max((len(list(one.glob("shards/*"))) for one in home.iterdir()), default=0)
         return found, len(list(home.glob("*/shards/*/attempts/*")))
+
+
+def asked_again(asked: Iterable[str], durable: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """What was asked although it was durable, in words: before the asking attempt began, and only since then.
+
+    Args:
+        asked: the quiz's `times`, each with when it was asked, when the attempt that asked began, and the key.
+        durable: since when the store has each key.
+    """
+    before, since = list[str](), list[str]()
+    for line in asked:
+        at, began, key = line.split(" ", 2)
+        stored = durable.get(key, float("inf"))
+        if float(at) > stored:
+            found = before if float(began) > stored else since
+            found.append(f"{key}: durable at {stored:.3f}, asked again at {at} by an attempt that began at {began}")
+    return before, since
 
 
 def _stored(attempt: Path) -> Iterator[tuple[float, dict[str, Any]]]:
