@@ -30,7 +30,8 @@ def test_workers_run_at_once():
     list(each(lambda _: barrier.wait(), range(8), workers=4))
 
 
-def test_the_first_error_ends_it():
+@pytest.mark.parametrize("act_on", [each, each_as_it_ends])
+def test_the_first_error_ends_it(act_on):
     started = []
 
     def act(number):
@@ -39,7 +40,7 @@ def test_the_first_error_ends_it():
             raise ValueError(number)
 
     with pytest.raises(ValueError, match="3"):
-        list(each(act, range(10_000), workers=2))
+        list(act_on(act, range(10_000), workers=2))
     assert len(started) < 100
 
 
@@ -64,16 +65,3 @@ def test_only_so_many_are_taken_before_one_is_consumed():
         next(results)
         assert len(taken) <= consumed + 2
     results.close()
-
-
-def test_an_error_ends_what_comes_as_it_ends():
-    started = []
-
-    def act(number):
-        started.append(number)
-        if number == 3:
-            raise ValueError(number)
-
-    with pytest.raises(ValueError, match="3"):
-        list(each_as_it_ends(act, range(10_000), workers=2))
-    assert len(started) < 100
