@@ -92,6 +92,11 @@ class Fleet:
             **self.store_environ,
         }
 
+    def cancels_heard(self) -> int:
+        """How often an attempt has heard of a cancel. The ledger has it before: units that are quick end meanwhile."""
+        lines = [line for worker in self.workers.values() for line in worker.log.splitlines()]
+        return sum('"event": "attempt_stops"' in line and '"why": "cancelled"' in line for line in lines)
+
     def start(
         self, *options: str, env: Mapping[str, str] | None = None, wait: bool = True, trusted: bool = True
     ) -> Worker:

@@ -49,11 +49,11 @@ def finish_the_rest(bed, here):
 
 def test_cancel_from_another_process_keeps_what_is_finished(bed, here):
     running = begin_held(bed)
-    before = heard(bed)
+    before = bed.fleet.cancels_heard()
     said = bed.mst("cancel", bed.newest().path)
     assert said.code == 0, said.err
     assert "asked to stop" in said.out
-    until(lambda: heard(bed) == before + 2, "both workers have heard it")
+    until(lambda: bed.fleet.cancels_heard() == before + 2, "both workers have heard it")
     let_go(bed)
     said = ended(running)
     assert said.code == 130, said.err
@@ -62,21 +62,15 @@ def test_cancel_from_another_process_keeps_what_is_finished(bed, here):
     finish_the_rest(bed, here)
 
 
-def heard(bed):
-    """How often an attempt has heard of a cancel. The ledger has it before: units that are quick end meanwhile."""
-    lines = [line for worker in bed.fleet.workers.values() for line in worker.log.splitlines()]
-    return sum('"event": "attempt_stops"' in line and '"why": "cancelled"' in line for line in lines)
-
-
 def test_cancel_reaches_workers_whose_coordinator_is_gone(bed, here):
     running = begin_held(bed)
     os.killpg(running.pid, signal.SIGKILL)
     ended(running)
     regrade = bed.newest()
-    told = heard(bed)
+    told = bed.fleet.cancels_heard()
     said = bed.mst("cancel", regrade.path)
     assert said.code == 0, said.err
-    until(lambda: heard(bed) == told + 2, "both workers have heard it")
+    until(lambda: bed.fleet.cancels_heard() == told + 2, "both workers have heard it")
     logs = lambda: "".join(worker.log for worker in bed.fleet.workers.values())  # noqa: E731 - read again each time
     before = logs().count('"how": "cancelled"')
     let_go(bed)
@@ -88,10 +82,10 @@ def test_cancel_reaches_workers_whose_coordinator_is_gone(bed, here):
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupt_waits_for_units_in_flight(bed, here, number):
     running = begin_held(bed)
-    before = heard(bed)
+    before = bed.fleet.cancels_heard()
     running.send_signal(number)
     until(lambda: "stopping after the units in flight" in running.stderr.readline(), "it is heard")
-    until(lambda: heard(bed) == before + 2, "both workers have heard it")
+    until(lambda: bed.fleet.cancels_heard() == before + 2, "both workers have heard it")
     let_go(bed)
     said = ended(running)
     assert said.code == 130, said.err
