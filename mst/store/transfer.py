@@ -38,26 +38,33 @@ def each(action: Callable[[T], R], items: Iterable[T], *, workers: int = WORKERS
 def each_as_it_ends(action: Callable[[T], R], items: Iterable[T], *, workers: int) -> Iterator[R]:
     """The same in the order in which they end: nobody waits for the slowest.
 
-    At most `workers` items are under way, or done and not consumed; the next is taken from `items` meanwhile.
+    `workers` items are under way, or done and not consumed, while the caller consumes one more; the next is taken from
+    `items` meanwhile.
     """
     done: SimpleQueue[Future[R]] = SimpleQueue()
     pending: set[Future[R]] = set()
 
-    def next_done() -> R:
+    def next_result() -> R:
         future = done.get()
         pending.remove(future)
         return future.result()
 
+    def start(item: T) -> None:
+        future = pool.submit(action, item)
+        pending.add(future)
+        future.add_done_callback(done.put)
+
     with ThreadPoolExecutor(workers, thread_name_prefix="mst-store") as pool:
         try:
             for item in items:
-                while len(pending) >= workers:
-                    yield next_done()
-                future = pool.submit(action, item)
-                pending.add(future)
-                future.add_done_callback(done.put)
+                if len(pending) < workers:
+                    start(item)
+                    continue
+                result = next_result()
+                start(item)  # First: whoever consumes the result takes long, and no worker is to be idle meanwhile.
+                yield result
             while pending:
-                yield next_done()
+                yield next_result()
         finally:
             for future in pending:
                 future.cancel()

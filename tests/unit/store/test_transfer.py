@@ -52,6 +52,19 @@ def test_nobody_waits_for_the_slowest():
     assert list(results) == [True]
 
 
+def test_no_worker_is_idle_while_a_result_is_consumed():
+    at_work = threading.Semaphore(0)
+
+    def act(number):
+        at_work.release()
+        return number
+
+    results = each_as_it_ends(act, range(3), workers=1)
+    assert next(results) == 0
+    assert all(at_work.acquire(timeout=10) for _ in range(2))
+    assert list(results) == [1, 2]
+
+
 def test_only_so_many_are_taken_before_one_is_consumed():
     taken = []
 
