@@ -34,6 +34,8 @@ import click
               help="Disk of one shard; it is ended soon after it uses more.")  # fmt: skip
 @click.option("--shard-minutes", type=click.FloatRange(min=0.01), default=None, metavar="MINUTES",
               help="Time of one attempt at a shard, waiting for turns included.")  # fmt: skip
+@click.option("--min-free", type=click.FloatRange(min=0), default=0.5, show_default=True, metavar="GIB",
+              help="Take no shard while less is free in TMPDIR.")  # fmt: skip
 @click.option("--with-stdin", is_flag=True, hidden=True, help="End at once when stdin closes.")
 @click.option("--janitor-every", type=float, default=10.0, hidden=True)
 @click.option("--settle", type=float, default=120.0, hidden=True)
@@ -60,6 +62,7 @@ def command(
     shard_pids: int | None,
     shard_disk: float | None,
     shard_minutes: float | None,
+    min_free: float,
     with_stdin: bool,
     janitor_every: float,
     settle: float,
@@ -113,5 +116,6 @@ def command(
             disk_bytes=None if shard_disk is None else int(shard_disk * 1024**3),
             time_s=None if shard_minutes is None else shard_minutes * 60,
         ),
+        min_free_bytes=int(min_free * 1024**3),
     )
     ctx.exit(run_worker(options, settings))

@@ -16,6 +16,7 @@ from mst.fleet.extras import need
 from mst.fleet.gate import TASK_NAME, OnRefused, gated
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
 from mst.fleet.worker_check import add_worker_check
+from mst.fleet.worker_gate import MayTake, add_worker_gate
 
 CeleryApp: TypeAlias = Any
 """A `celery.Celery`. The library is optional and untyped."""
@@ -48,6 +49,7 @@ def make_app(
     *,
     task: ShardTask | None = None,
     refused: OnRefused = lambda: None,
+    may_take: MayTake = lambda: True,
 ) -> CeleryApp:
     """The application for a coordinator (`task=None`: it only sends) or for a worker.
 
@@ -59,6 +61,7 @@ def make_app(
         settings: see there.
         task: handles the messages of a worker.
         refused: told of each message that a worker drops.
+        may_take: whether a worker may take a message now; asked again and again.
 
     Raises:
         UsageError: a broker URL of another kind, a bad prefix, or Celery is not installed.
@@ -71,6 +74,7 @@ def make_app(
         app.tasks.unregister(name)
     if task is not None:
         _register(app, task)
+        add_worker_gate(app, may_take)
     add_worker_check(app, fixed_settings())
     return app
 

@@ -17,6 +17,7 @@ from mst.fleet.keys import Opener
 from mst.fleet.ledger import Ledger
 from mst.fleet.metrics import Uncounted
 from mst.fleet.refusals import RefusalBook
+from mst.fleet.room import Room
 from mst.fleet.signing import Verifier
 from mst.fleet.tokens import TokenSlots
 from mst.model.fleet import Envelope, Hint, Message, Signed
@@ -42,6 +43,7 @@ class Host:
         name: of the worker, unique in the fleet.
         queues: that it serves; an envelope for another one is refused.
         scratch: private folder (0700) for the shards' files.
+        room: whether the disk that it lies on has room for another shard.
         store_uri: where bundles and results must lie.
         send: sends a shard out again.
         draining: set when no further unit should start.
@@ -63,6 +65,7 @@ class Host:
     name: str
     queues: frozenset[str]
     scratch: Path
+    room: Room
     store: Store
     store_uri: str
     verifier: Verifier

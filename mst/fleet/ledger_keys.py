@@ -91,6 +91,10 @@ class Keys:
         """String: this worker was asked to take no more shards."""
         return f"{self.prefix}drain:{worker}"
 
+    def resting(self, worker: str) -> str:
+        """String: why this worker takes no shards now, although it is there."""
+        return f"{self.prefix}resting:{worker}"
+
     def lock(self, name: str) -> str:
         """String: a short lock and its owner."""
         return f"{self.prefix}lock:{name}"

@@ -43,10 +43,16 @@ class OpenDispatch:
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """The fleet at one moment."""
+    """The fleet at one moment.
+
+    Attributes:
+        workers: who serves each queue.
+        resting: those of them that take no shards now, with why.
+    """
 
     signal: Signal
     workers: dict[str, list[str]]
+    resting: dict[str, str]
     dispatches: list[OpenDispatch]
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,9 +69,11 @@ def look(client: RedisClient, queues: Sequence[str], *, slots: int = 1, prefix: 
     book, presence = DispatchBook(client, prefix), Presence(client, prefix)
     found = list(book.read_open(lambda head: _dispatch(book, head)))
     names = sorted({*queues, *presence.served(), *(one.queue for one in found)})
+    workers = {name: presence.workers(name) for name in names}
     return Overview(
         signal=read_signal(client, queues, slots=slots, prefix=prefix),
-        workers={name: presence.workers(name) for name in names},
+        workers=workers,
+        resting=presence.resting(one for serving in workers.values() for one in serving),
         dispatches=found,
     )
 
@@ -96,10 +104,11 @@ def _dispatch(book: DispatchBook, head: Head) -> OpenDispatch:
 
 
 def lines(found: Overview) -> list[str]:
-    """For people: one line a queue, then one a dispatch."""
+    """For people: one line a queue, then one a worker that rests, then one a dispatch."""
     seen = found.signal
     told = [f"{seen.queued} shards queued (oldest {seen.oldest_wait_s:.0f} s), {seen.running} running"]
     told += [f"{queue}: {', '.join(workers) or 'nobody'}" for queue, workers in found.workers.items()]
+    told += [f"{worker} takes no shards: {why}" for worker, why in found.resting.items()]
     for one in found.dispatches:
         states = ", ".join(f"{count} {state}" for state, count in one.shards.items())
         told.append(f"{one.scope} ({one.eval_name}): {states}; {one.done} of {one.units} units; until {one.deadline}")

@@ -56,6 +56,25 @@ class Presence:
         with broker_errors(f"looking whether {worker} should end"):
             return bool(self._client.delete(self.keys.drain(worker)))
 
+    def rest(self, worker: str, why: str, *, ttl_s: float) -> None:
+        """For a worker, every third of `ttl_s`: it is there and takes no shards now."""
+        with broker_errors(f"saying that {worker} rests"):
+            self._client.set(self.keys.resting(worker), why, px=int(ttl_s * 1000))
+
+    def rest_no_more(self, worker: str) -> None:
+        """For a worker that takes shards again. Idempotent."""
+        with broker_errors(f"saying that {worker} goes on"):
+            self._client.delete(self.keys.resting(worker))
+
+    def resting(self, workers: Iterable[str]) -> dict[str, str]:
+        """Those of the workers that take no shards now, with why."""
+        names = sorted(set(workers))
+        if not names:
+            return {}
+        with broker_errors("looking for workers that rest"):
+            found = self._client.mget([self.keys.resting(name) for name in names])
+        return {name: why for name, why in zip(names, found, strict=True) if why is not None}
+
     def queue_idle_ms(self, queue: str) -> int:
         """For janitors: since when a queue is empty, as far as janitors looked; -1 when a message waits in it."""
         keys = [self.keys.queue(queue), self.keys.queue_idle(queue)]

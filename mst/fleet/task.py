@@ -1,6 +1,6 @@
 """The body of the one Celery task: from a message to a committed shard, or to one that somebody else can go on with.
 
-    verify -> still open? -> acquire -> bundle -> units of earlier attempts -> secrets -> supervise -> manifest
+    verify -> still open? -> room? -> acquire -> bundle -> units of earlier attempts -> secrets -> supervise -> manifest
 
 Every step may happen twice, late or never. What is dropped here is sent again by a janitor when it still matters.
 """
@@ -65,7 +65,7 @@ def handle(host: Host, raw: Mapping[str, Any]) -> None:
         tracing.span("mst.shard", parent=tracing.root_of(envelope.ref.scope), work=envelope.work, **bound),
     ):
         try:
-            _work(host, envelope, message.envelope)
+            _work(host, envelope, message.envelope, message.hint.attempt)
         except (MstError, OSError) as error:
             # the lease ends by itself, and a janitor sends the shard again
             log.warning("shard_left", reason=str(error)[:500])
@@ -78,7 +78,7 @@ def _tell(host: Host, message: Message, error: Refusal) -> None:
             host.refusals.note(message.envelope, worker=host.name, error=error)
 
 
-def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
+def _work(host: Host, envelope: Envelope, signed: Signed, attempt: int) -> None:
     if envelope.store_session:
         host = _with_session(host, envelope)
     keys = shard_keys(envelope)
@@ -86,6 +86,11 @@ def _work(host: Host, envelope: Envelope, signed: Signed) -> None:
     if seen != "open":
         host.counts.message_dropped(seen)
         log.info("shard_over", seen=seen)
+        return
+    lack = host.room.lack()
+    if lack is not None:
+        log.info("shard_put_back", reason=lack)
+        _put_back(host, envelope, signed, attempt)
         return
     outcome = host.ledger.acquire(envelope.ref, secrets.token_hex(8), worker=host.name)
     if outcome.answer != "granted":
@@ -150,12 +155,12 @@ def settle(host: Host, envelope: Envelope, signed: Signed, attempt_id: str, ende
         case "given_back":
             given = host.ledger.give_back(ref, attempt_id, ended.word)
             if given.answer == "yes" and ended.word not in BACKS_OFF | {"waiting_token"}:
-                _send_again(host, envelope, signed, attempt_id)
+                _put_back(host, envelope, signed, int(attempt_id.partition("-")[0]) + 1)
 
 
-def _send_again(host: Host, envelope: Envelope, signed: Signed, attempt_id: str) -> None:
+def _put_back(host: Host, envelope: Envelope, signed: Signed, attempt: int) -> None:
     try:
-        send_shard(host.send, host.ledger, signed, envelope, int(attempt_id.partition("-")[0]) + 1)
+        send_shard(host.send, host.ledger, signed, envelope, attempt)
     except InfrastructureError as error:
         log.warning("shard_not_sent", reason=str(error)[:500])
 

@@ -38,6 +38,7 @@ from mst.fleet.metrics import Uncounted, WorkerMetrics, serve
 from mst.fleet.presence import Presence
 from mst.fleet.queues import served_queues
 from mst.fleet.refusals import RefusalBook
+from mst.fleet.room import MIN_FREE_BYTES, Room
 from mst.fleet.rotation import FileKey, FileVerifier
 from mst.fleet.scratch import own_scratch
 from mst.fleet.spend import FleetSpend
@@ -83,6 +84,7 @@ class WorkerOptions:
         idle_s: end the machine after so long without a shard; never by default.
         metrics_port: serve `/metrics` there.
         bounds: what one shard may use of the machine.
+        min_free_bytes: no shard is taken while less than this is free where the shards' files lie.
     """
 
     works: Sequence[Work] = ("collect", "grade")
@@ -103,6 +105,7 @@ class WorkerOptions:
     metrics_port: int | None = None
     metrics_address: str = "127.0.0.1"
     bounds: ShardBounds = field(default_factory=ShardBounds)
+    min_free_bytes: int = MIN_FREE_BYTES
 
     def queues(self) -> list[str]:
         """The queues that it serves: of this version only, so that no other version's message is taken."""
@@ -124,6 +127,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
         machine = container(options.shard_image, options.bounds)
     else:
         options.bounds.check(Path(tempfile.gettempdir()))
+    Room(Path(tempfile.gettempdir()), options.min_free_bytes).check()
     for warning in check_broker(broker_url, patience_s=START_S).warnings:
         log.warning("broker", warning=warning)
     os.umask(0o077)
@@ -147,7 +151,7 @@ def run_worker(options: WorkerOptions, settings: Settings) -> int:
             every_s=options.janitor_every_s,
             settle_s=options.settle_s,
         )
-        here = _Here(presence, name, options.queues())
+        here = _Here(presence, name, options.queues(), host.room)
         _drain_on_shutdown(host, here, options.hurry_after_s)
         if options.with_stdin:
             threading.Thread(target=_end_with_stdin, args=(scratch,), daemon=True, name="mst-stdin").start()
@@ -200,6 +204,7 @@ def _host(
         name=name,
         queues=frozenset(options.queues()),
         scratch=scratch,
+        room=Room(scratch, options.min_free_bytes),
         store=store,
         store_uri=store.uri,
         verifier=FileVerifier(settings.trusted_signers_file),
@@ -227,7 +232,10 @@ def _host(
         with keeper.holding(), host.spare.pausing() if host.spare is not None else nullcontext():
             handle(host, raw)
 
-    app = make_app(broker_url, task=task, refused=host.counts.message_refused)
+    def may_take() -> bool:
+        return host.room.lack() is None
+
+    app = make_app(broker_url, task=task, refused=host.counts.message_refused, may_take=may_take)
     return app, host, Presence(client), keeper
 
 
@@ -270,12 +278,14 @@ def _serve(app: CeleryApp, options: WorkerOptions, name: str) -> int:
 
 
 class _Here:
-    """Keeps the live keys of a worker's queues."""
+    """Keeps the live keys of a worker's queues, and says when it takes no shards although it is there."""
 
-    def __init__(self, presence: Presence, name: str, queues: Sequence[str]) -> None:
+    def __init__(self, presence: Presence, name: str, queues: Sequence[str], room: Room) -> None:
         self._presence = presence
         self._name = name
         self._queues = queues
+        self._room = room
+        self._is_resting = False
         self._announced_at = -PRESENT_S
         self._is_silent = False
         self._ended = threading.Event()
@@ -283,6 +293,7 @@ class _Here:
 
     def start(self) -> None:
         self._announce()
+        self._look_for_room()
         self._thread.start()
 
     def stop(self) -> None:
@@ -301,9 +312,23 @@ class _Here:
                 self._heed()
             elif not self._is_known():
                 self._announce()
+            self._look_for_room()
         with suppress(BrokerError):
             for queue in self._queues:
                 self._presence.leave(self._name, queue)
+
+    def _look_for_room(self) -> None:
+        lack = self._room.lack()
+        if lack is not None:
+            if not self._is_resting:
+                log.warning("no_room", worker=self._name, reason=f"{lack}; no shard is taken until there is room")
+            with suppress(BrokerError):
+                self._presence.rest(self._name, lack, ttl_s=PRESENT_S)
+        elif self._is_resting:
+            log.info("room_again", worker=self._name)
+            with suppress(BrokerError):
+                self._presence.rest_no_more(self._name)
+        self._is_resting = lack is not None
 
     def _heed(self) -> None:
         """End as on a first SIGTERM when an operator asked for it."""

@@ -33,7 +33,12 @@ def task(message):
         threading.Event().wait(60)
 
 refused = []
-app = make_app(os.environ["BROKER"], task=task, refused=lambda: refused.append(1))
+app = make_app(
+    os.environ["BROKER"],
+    task=task,
+    refused=lambda: refused.append(1),
+    may_take=lambda: not (Path(os.environ["SEEN"]) / "full").exists(),
+)
 app.conf.update(json.loads(os.environ.get("CHANGE", "{}")))
 app.worker_main(sys.argv[1:])
 print("refused in all:", len(refused))
@@ -241,3 +246,33 @@ def test_a_busy_worker_leaves_waiting_messages_in_the_queue(server, seen, start)
     assert client.llen(f"mst:{QUEUE}") == 3
     assert client.hlen("mst:unacked") == 0
     client.close()
+
+
+def test_a_worker_that_may_take_nothing_leaves_messages_to_others_and_goes_on_by_itself(server, seen, start):
+    app, full = make_app(server.url), seen / "full"
+    worker = start()
+    send(app, 1)
+    until_seen(seen, 1)
+    full.touch()
+    client = connect(server.url)
+    try:
+        # the request that waits at the broker may take one
+        for number in (2, 3):
+            send(app, number)
+        until_left(client, worker)
+        full.unlink()
+        until_seen(seen, 3)
+        until_seen(seen, 2)
+    finally:
+        client.close()
+        output = finish(worker)
+    assert worker.returncode == 0, output
+
+
+def until_left(client, worker):
+    """A message stays in the queue although its worker is idle, for longer than a request waits at the broker."""
+    asked = threading.Event()
+    for _ in range(3):
+        assert worker.poll() is None
+        assert client.llen(f"mst:{QUEUE}") >= 1
+        asked.wait(0.5)
