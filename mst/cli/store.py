@@ -49,14 +49,23 @@ def ls(ctx: click.Context, eval_name: str | None, results: str | None, as_json: 
         said = [str(error) for error in wrong]
         _print(StoredRunsDocument(store=store.uri, runs=rows, wrong=said))
     else:
-        for row in rows:
-            state = "latest" if row.latest else "complete" if row.complete else "partial"
-            click.echo(f"{row.eval}  {row.run_id}  {state}  {row.files} files  {row.bytes} bytes")
+        for line in _lines(rows):
+            click.echo(line)
         if not rows and not wrong:
             click.echo(f"mst: no run{f' of {eval_name}' if eval_name else ''} in {store.uri} yet", err=True)
     for error in wrong:
         click.echo(f"mst: {error}", err=True)
     ctx.exit(4 if wrong else 0)
+
+
+def _lines(rows: list[StoredRunRow]) -> Iterator[str]:
+    """A line for each run, in columns; never broken, so that other programs can read them."""
+    if not rows:
+        return
+    evals, ids = (max(map(len, column)) for column in ((row.eval for row in rows), (row.run_id for row in rows)))
+    for row in rows:
+        state = "latest" if row.latest else "complete" if row.complete else "partial"
+        yield f"{row.eval:{evals}}  {row.run_id:{ids}}  {state:8}  {row.files:>6} files  {row.bytes:>12} bytes"
 
 
 def _row(run: RunManifest, *, latest: bool) -> StoredRunRow:
@@ -69,7 +78,8 @@ def _row(run: RunManifest, *, latest: bool) -> StoredRunRow:
         complete=run.complete,
         latest=latest,
         files=len(run.files) + sum(pack.files for pack in run.packs),
-        bytes=sum(file.size for file in run.files) + sum(pack.size for pack in run.packs),
+        # What it shares with another run has a key of that run.
+        bytes=sum(one.size for one in (*run.files, *run.packs) if one.object is None),
         pushed_at=run.created_at.isoformat(),
     )
 

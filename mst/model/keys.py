@@ -67,6 +67,11 @@ def source_stem(run_id: str) -> str:
     return run_id.split(".", 1)[0]
 
 
+def run_order(run_id: str) -> tuple[str, int]:
+    """What run IDs are sorted by: the run, then the number of its grading, so that `.g10` comes after `.g9`."""
+    return source_stem(run_id), regrade_number(run_id)
+
+
 def regrade_number(run_id: str) -> int:
     """1 for the original grading, n for `.g<n>`."""
     _, _, number = run_id.partition(".g")

@@ -77,8 +77,8 @@ def stored_gradings(store: Store, eval_name: str, run_id: str, cache: Path) -> l
         InfrastructureError: the cache folder cannot be made.
     """
     stem = source_stem(run_id)
-    held = [run.run_id for run in list_runs(store, eval_name) if source_stem(run.run_id) == stem]
-    return [read_stored(store, one, "numbers", cache, eval_name=eval_name) for one in held]
+    held = list_runs(store, eval_name, meant=lambda one: source_stem(one) == stem)
+    return [read_stored(store, run.run_id, "numbers", cache, eval_name=eval_name) for run in held]
 
 
 def is_needed(path: str, need: Need) -> bool:

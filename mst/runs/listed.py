@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mst.errors import CorruptFile, FormatError, MstError, UsageError
-from mst.model.keys import regrade_number, segment, short_id, source_stem
+from mst.model.keys import run_order, segment, short_id
 from mst.model.run import RunRecord
 from mst.model.summary import SummaryRecord, VariantSummary
 from mst.runs.folder import RunFolder
@@ -146,7 +146,7 @@ def _latest_id(home: Path) -> str | None:
 
 def _newest(found: Iterable[T], run_id: Callable[[T], str], limit: int | None) -> tuple[list[T], int]:
     """The newest first: run IDs begin with their time, and a run's gradings stand together, the last one on top."""
-    ordered = sorted(found, key=lambda one: (source_stem(run_id(one)), regrade_number(run_id(one))), reverse=True)
+    ordered = sorted(found, key=lambda one: run_order(run_id(one)), reverse=True)
     return ordered[:limit], max(0, len(ordered) - (len(ordered) if limit is None else limit))
 
 

@@ -29,6 +29,7 @@ from mst.store.find import find_run as find_stored
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
 from mst.store.publish import RunFacts, push_run
+from mst.store.transfer import each
 from mst.store.unpack import read_file
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:")
@@ -174,14 +175,18 @@ def stored_runs(
     """Manifests of every run of a store, or of one eval, by eval and run ID; and what is wrong with the others."""
     found: list[RunManifest] = []
     wrong: list[CorruptFile | FormatError] = []
-    for run in list_runs(store, eval_name, nameless=wrong.append):
+
+    def read(run: StoredRun) -> FoundManifest | CorruptFile | FormatError | None:
         try:
-            manifest = read_run(store, RunKeys(run.eval_name, run.run_id))
+            return read_run(store, RunKeys(run.eval_name, run.run_id))
         except (CorruptFile, FormatError) as error:
-            wrong.append(error)
-            continue
-        if manifest is not None:
-            found.append(manifest.manifest)
+            return error
+
+    for one in each(read, list_runs(store, eval_name, nameless=wrong.append)):
+        if isinstance(one, FoundManifest):
+            found.append(one.manifest)
+        elif one is not None:
+            wrong.append(one)
     return found, wrong
 
 

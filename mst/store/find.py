@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from mst.errors import AmbiguousRun, CorruptFile, FormatError, ObjectMissing, UsageError
 from mst.model.base import digest_bytes
-from mst.model.keys import RUN_ID, segment, short_id
+from mst.model.keys import RUN_ID, run_order, segment, short_id
 from mst.model.manifest import RunManifest
 from mst.store.commit import read_latest
 from mst.store.contract import Store
 from mst.store.layout import RunKeys, generation_of
+from mst.store.transfer import each
 
 _LOG = logging.getLogger(__name__)
 _CUT = re.compile(r".{150,}~[0-9a-f]{16}")
@@ -80,29 +81,54 @@ def _warn(error: CorruptFile) -> None:
     _LOG.warning("passed over an eval: %s", error)
 
 
-def list_runs(
-    store: Store, eval_name: str | None = None, *, nameless: Callable[[CorruptFile], None] = _warn
-) -> Iterator[StoredRun]:
-    """Every run of one eval, or of all, in order of eval and run ID.
+def list_evals(
+    store: Store,
+    eval_name: str | None = None,
+    *,
+    areas: Sequence[str] = ("runs",),
+    nameless: Callable[[CorruptFile], None] = _warn,
+) -> Iterator[tuple[str, list[str]]]:
+    """The name of every eval, or of one, with the IDs of its runs in order, whether they have a manifest or not.
 
     Args:
         store: where to look.
         eval_name: only this eval.
+        areas: folders of an eval that tell of runs: `runs`, `dispatches`.
         nameless: told of an eval whose name nothing tells, so that its runs cannot be listed; by default a warning in
             the log. Only a name too long for a folder can be lost, with every manifest of the eval.
     """
     folders = [segment(eval_name)] if eval_name is not None else sorted(store.list_folder("").folders)
     for folder in folders:
-        run_ids = [name for name in sorted(store.list_folder(f"{folder}/runs").folders) if RUN_ID.fullmatch(name)]
+        names = {name for area in areas for name in store.list_folder(f"{folder}/{area}").folders}
+        run_ids = sorted(filter(RUN_ID.fullmatch, names), key=run_order)
         name = eval_name if eval_name is not None else _eval_name(store, folder, run_ids)
         if name is None:
             place = f"{store.uri}: {folder}/runs"
             nameless(CorruptFile(f"{place}: no manifest can be read, so what the eval is called is not known"))
             continue
-        for run_id in run_ids:
-            found = generations(store, RunKeys(name, run_id))
+        yield name, run_ids
+
+
+def list_runs(
+    store: Store,
+    eval_name: str | None = None,
+    *,
+    meant: Callable[[str], bool] = lambda _: True,
+    nameless: Callable[[CorruptFile], None] = _warn,
+) -> Iterator[StoredRun]:
+    """Every run of one eval, or of all, in order of eval, run and number of the grading. One request for each.
+
+    Args:
+        store: where to look.
+        eval_name: only this eval.
+        meant: asked of each run ID whether it is wanted; of others nothing is read.
+        nameless: see `list_evals`.
+    """
+    for name, run_ids in list_evals(store, eval_name, nameless=nameless):
+        keys = (RunKeys(name, run_id) for run_id in run_ids if meant(run_id))
+        for key, found in each(lambda one: (one, generations(store, one)), keys):
             if found:
-                yield StoredRun(name, run_id, found[0])
+                yield StoredRun(name, key.run_id, found[0])
 
 
 def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
@@ -119,7 +145,7 @@ def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
     """
     if ref == "latest":
         return _latest(store, eval_name)
-    found = [run for run in list_runs(store, eval_name) if ref in (run.run_id, short_id(run.run_id))]
+    found = list(list_runs(store, eval_name, meant=lambda run_id: ref in (run_id, short_id(run_id))))
     if len(found) == 1:
         return found[0]
     if not found:
@@ -129,7 +155,7 @@ def find_run(store: Store, ref: str, eval_name: str | None = None) -> StoredRun:
 
 
 def _latest(store: Store, eval_name: str | None) -> StoredRun:
-    names = [eval_name] if eval_name is not None else sorted({run.eval_name for run in list_runs(store)})
+    names = [eval_name] if eval_name is not None else [name for name, run_ids in list_evals(store) if run_ids]
     records = [(name, record) for name in names if (record := read_latest(store, name)) is not None]
     if len(records) > 1:
         several = ", ".join(name for name, _ in records[:10])

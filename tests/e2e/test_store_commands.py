@@ -407,3 +407,11 @@ def test_an_empty_store_says_that_it_is(mst, uri):
     said = mst("store", "ls", "--results", uri)
     assert (said.code, said.out) == (0, "")
     assert "no run in file:" in said.err
+
+
+def test_the_sizes_of_runs_add_up_to_what_the_store_holds(mst, ran, uri, store, tmp_path):
+    """A regrade uses its source's packs again; counted twice, nobody could tell what a store costs."""
+    assert mst("grade", ran, "--output-dir", tmp_path / "here", "--results", uri).code == 0
+    rows = json.loads(mst("store", "ls", "--results", uri, "--json").out)["runs"]
+    held = [info.size for info in store.list("echoes/runs") if "/packs/" in info.key or "/blobs/" in info.key]
+    assert sum(row["bytes"] for row in rows) == sum(held)

@@ -16,6 +16,7 @@ class StoredRunRow(Printed):
     latest: bool
     files: int
     bytes: int
+    """Of the run's own objects: what a regrade shares with its source is counted there."""
     pushed_at: str
 
 
