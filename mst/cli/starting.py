@@ -143,12 +143,13 @@ def place_for(asked: Asked, resolved: ResolvedEval, work: Work) -> Place:
     refuse_too_many(name, shards, kind.max_shards)
     needed = work == "collect" or not asked.no_grade
     plan, cases = resolved.plan, list(resolved.cases.equipped())
+    local, written = kind.reads_environment, resolved.secret_places
     return Place(
         name=name,
         kind=kind,
         options=options,
         shards=shards,
-        secrets=secrets_for(plan, cases, work, asked.secrets_file, local=kind.reads_environment) if needed else {},
+        secrets=secrets_for(plan, cases, work, asked.secrets_file, local=local, places=written) if needed else {},
         secret_names=names_needed(plan, cases, work),
     )
 

@@ -199,7 +199,7 @@ def _secrets(found: Validation, secrets_file: Path | None, *, local: bool) -> di
     missing: list[str] = []
     for work in ("collect", "grade"):
         try:
-            values |= secrets_for(plan, cases, work, secrets_file, local=local)
+            values |= secrets_for(plan, cases, work, secrets_file, local=local, places=found.resolved.secret_places)
         except SecretMissing as error:
             missing += str(error).splitlines()
     found.faults += dict.fromkeys(missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from mst.config.files import IndexedFiles
 from mst.config.graders import read_graders
 from mst.config.layers import Layers, read_layers
 from mst.config.listing import Origin
+from mst.config.secretplaces import secret_places
 from mst.config.setups import Base, CaseChecks, read_variants
 from mst.config.source import in_order, nearest
 from mst.config.variants import Difference, differences, unexpected
@@ -42,6 +43,7 @@ class ResolvedEval:
         files: finds the bytes of every file that plan and cases refer to.
         differences: what the variants differ in.
         selection: how the eval was narrowed; None when it was not.
+        secret_places: where the config asks for a secret, by its name.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class ResolvedEval:
     differences: list[Difference]
     warnings: list[str]
     selection: Selection | None = None
+    secret_places: Mapping[str, str] = field(default_factory=dict)
     folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def close(self) -> None:
@@ -114,6 +117,7 @@ def load_eval(path: Path, *, selection: Selection | None = None) -> ResolvedEval
         differences=differences(plan.variants),
         warnings=warnings + more,
         selection=selection if narrow.is_narrowed(selection) else None,
+        secret_places=secret_places(layers, full),
         folder=folder,
     )
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from mst.config import registry
@@ -21,6 +22,7 @@ Work = Literal["collect", "grade"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_FILE_BYTES = 1024 * 1024
 SHORT_CHARS = 4
+SHOWN_USERS = 3
 DOTENV_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
@@ -49,30 +51,44 @@ def read_expiries(path: Path) -> dict[str, datetime]:
     return {name: _moment(value["expires_at"]) for name, value in found.items() if isinstance(value, dict)}
 
 
-def secrets_for(plan: EvalPlan, cases: Iterable[Case], work: Work, file: Path | None, *, local: bool) -> dict[str, str]:
+def secrets_for(
+    plan: EvalPlan,
+    cases: Iterable[Case],
+    work: Work,
+    file: Path | None,
+    *,
+    local: bool,
+    places: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
     """The values that a phase needs: from the file, and for the `local` runner also from the environment.
 
     An empty value is none: nobody's key is empty, and a provider would say so only after the run began.
 
+    Args:
+        plan: what needs them.
+        cases: with graders and clients of their own.
+        work: the phase.
+        file: the secrets file, if one was given.
+        local: whether the environment counts.
+        places: where the config asks for which, when the config is at hand.
+
     Raises:
-        SecretMissing: a needed secret has no value that may be sent; names them all, and the way to pass them.
+        SecretMissing: a needed secret has no value that may be sent; names them all, who needs each, and the way to
+            pass them.
         ConfigError: see `read_secrets_file`.
     """
     values = read_secrets_file(file) if file is not None else {}
-    needed = names_needed(plan, cases, work)
     found: dict[str, str] = {}
     missing: list[str] = []
-    for name in needed:
+    for name, users in sorted(_users(plan, cases, work).items()):
         if values.get(name):
             found[name] = values[name]
         elif local and os.environ.get(name):
             found[name] = os.environ[name]
-        elif name in values:
-            missing.append(f"secret {name!r} is needed: it has an empty value in {file}")
-        elif local and name in os.environ:
-            missing.append(f"secret {name!r} is needed: it has an empty value in the environment")
         else:
-            missing.append(_missing(name, file, local=local))
+            why = _why_missing(name, file, empty=name in values, local=local)
+            place = f"{places[name]}: " if name in places else ""
+            missing.append(f"{place}secret {name!r} is needed{_by(users)}: {why}")
     if missing:
         raise SecretMissing("\n".join(missing))
     return found
@@ -93,18 +109,50 @@ def names_needed(plan: EvalPlan, cases: Iterable[Case], work: Work) -> list[str]
     A name that the config lists under `secrets` belongs to the phase in which something refers to it, and to both
     when nothing does. Reads every case once.
     """
-    collect: set[str] = set()
-    grade: set[str] = set()
+    return sorted(_users(plan, cases, work))
+
+
+Users = dict[str, dict[str, None]]
+"""By the name of a secret, who needs it: the first few, in order."""
+
+
+def _users(plan: EvalPlan, cases: Iterable[Case], work: Work) -> Users:
+    """Who needs each secret of a phase; nobody where only the config lists it."""
+    collect: Users = {}
+    grade: Users = {}
     for variant in plan.variants:
-        collect |= client_secrets(variant)
-        grade |= _of_graders(variant.judges)
-    grade |= _of_graders([*plan.assertions, *plan.pairwise_judges])
+        _note(collect, client_secrets(variant), f"variant {variant.name!r}")
+        _note_graders(grade, variant.judges, "judge")
+    _note_graders(grade, plan.assertions, "assertion")
+    _note_graders(grade, plan.pairwise_judges, "pairwise judge")
     for case in cases:
-        grade |= _of_graders([*case.assertions, *case.judges])
+        _note_graders(grade, case.assertions, "assertion", case)
+        _note_graders(grade, case.judges, "judge", case)
         if case.client is not None or case.client_options:
-            collect |= {name for variant in variants_for(plan, case) for name in client_secrets(variant)}
-    unreferenced = set(plan.secrets) - collect - grade
-    return sorted((collect if work == "collect" else grade) | unreferenced)
+            for variant in variants_for(plan, case):
+                _note(collect, client_secrets(variant), f"variant {variant.name!r} on case {case.id!r}")
+    unreferenced: Users = {name: {} for name in plan.secrets if name not in collect and name not in grade}
+    return (collect if work == "collect" else grade) | unreferenced
+
+
+def _note_graders(found: Users, graders: Iterable[GraderSpec], kind: str, case: Case | None = None) -> None:
+    where = f" of case {case.id!r}" if case is not None else ""
+    for grader in graders:
+        _note(found, grader.secrets, f"{kind} {(grader.name or grader.type)!r}{where}")
+
+
+def _note(found: Users, names: Iterable[str], user: str) -> None:
+    for name in names:
+        users = found.setdefault(name, {})
+        if len(users) <= SHOWN_USERS:
+            users.setdefault(user)
+
+
+def _by(users: Iterable[str]) -> str:
+    listed = list(users)
+    more = [*listed[:SHOWN_USERS], "others"] if len(listed) > SHOWN_USERS else listed
+    *first, last = more or [""]
+    return f" by {', '.join(first)} and {last}" if first else f" by {last}" if last else ""
 
 
 def client_secrets(variant: Variant) -> set[str]:
@@ -130,21 +178,19 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(item)
 
 
-def _of_graders(graders: Iterable[GraderSpec]) -> set[str]:
-    return {name for grader in graders for name in grader.secrets}
-
-
-def _missing(name: str, file: Path | None, *, local: bool) -> str:
+def _why_missing(name: str, file: Path | None, *, empty: bool, local: bool) -> str:
+    if empty or (local and name in os.environ):
+        return f"it has an empty value in {file if empty else 'the environment'}"
     if local:
         how = f"it is neither in {file} nor" if file is not None else "pass it with --secrets-file FILE, or set it"
-        return f"secret {name!r} is needed: {how} in the environment"
+        return f"{how} in the environment"
     where = f"it is not in {file}" if file is not None else "pass it with --secrets-file FILE"
     if name in os.environ:
         where += (
             "; it is set in the environment here, but from there nothing is sent to other processes or machines: "
             "put it into the file of --secrets-file"
         )
-    return f"secret {name!r} is needed: {where}"
+    return where
 
 
 def _from_json(text: str, path: Path) -> dict[str, str]:

@@ -89,10 +89,63 @@ def test_only_the_local_runner_reads_the_environment_and_the_file_wins(eval_, mo
     with pytest.raises(SecretMissing, match="JUDGE_KEY"):
         secrets_for(resolved.plan, resolved.cases, "grade", path, local=False)
     monkeypatch.delenv("JUDGE_KEY")
-    with pytest.raises(SecretMissing, match=r"secret 'JUDGE_KEY' is needed: it is neither in .*secrets nor in the env"):
+    with pytest.raises(
+        SecretMissing, match=r"secret 'JUDGE_KEY' is needed by judge 'j': it is neither in .*secrets nor in the env"
+    ):
         secrets_for(resolved.plan, resolved.cases, "grade", path, local=True)
     with pytest.raises(SecretMissing, match=r"pass it with --secrets-file FILE, or set it in the environment$"):
         secrets_for(resolved.plan, resolved.cases, "grade", None, local=True)
+
+
+def test_a_missing_secret_says_who_needs_it_and_where_that_is_written(eval_, monkeypatch):
+    config = """
+name: s
+datasets: [cases.yaml]
+client: command
+client_options:
+  argv: [x]
+  env:
+    TOKEN: {secret: CLIENT_TOKEN}
+variants: [{name: old}, {name: new}]
+judges:
+  - {name: style, rubric: {model: "openai:some-model"}}
+pairwise_judges:
+  - {name: nicer, rubric: {model: "openai:some-model"}}
+  - name: keyed
+    command: {argv: [y], secrets: [OWN_KEY]}
+secrets: [BOTH, CLIENT_TOKEN]
+"""
+    for name in ("CLIENT_TOKEN", "OPENAI_API_KEY", "OWN_KEY", "BOTH", "CASE_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    cases = "- {id: a, judges: [{name: own, command: {argv: [z], secrets: [CASE_KEY]}}]}\n"
+    resolved = eval_.load(config, cases=cases)
+
+    def said(work):
+        with pytest.raises(SecretMissing) as caught:
+            secrets_for(resolved.plan, resolved.cases, work, None, local=True, places=resolved.secret_places)
+        return [
+            line.partition(": pass it")[0].removeprefix(str(resolved.path)) for line in str(caught.value).splitlines()
+        ]
+
+    assert said("collect") == [
+        ":15: secret 'BOTH' is needed",
+        ":7: secret 'CLIENT_TOKEN' is needed by variant 'old' and variant 'new'",
+    ]
+    assert said("grade") == [
+        ":15: secret 'BOTH' is needed",
+        "secret 'CASE_KEY' is needed by judge 'own' of case 'a'",
+        ":10: secret 'OPENAI_API_KEY' is needed by judge 'style' and pairwise judge 'nicer'",
+        ":14: secret 'OWN_KEY' is needed by pairwise judge 'keyed'",
+    ]
+
+
+def test_who_needs_a_secret_is_not_listed_without_end(eval_, monkeypatch):
+    monkeypatch.delenv("K", raising=False)
+    variants = ", ".join(f"{{name: v{number}}}" for number in range(9))
+    config = f"{CONFIG.replace('CLIENT_TOKEN', 'K')}variants: [{variants}]\n"
+    resolved = eval_.load(config)
+    with pytest.raises(SecretMissing, match=r"'K' is needed by variant 'v0', variant 'v1', variant 'v2' and others: "):
+        secrets_for(resolved.plan, resolved.cases, "collect", None, local=True)
 
 
 def test_references_are_found_at_any_depth():
@@ -105,7 +158,7 @@ def test_an_empty_value_is_none_and_a_short_one_is_warned_about(eval_, monkeypat
     file.write_text("JUDGE_KEY=\nBOTH=x\n")
     for name in ("JUDGE_KEY", "BOTH", "CLIENT_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(SecretMissing, match=r"'JUDGE_KEY' is needed: it has an empty value in .*s\.env"):
+    with pytest.raises(SecretMissing, match=r"'JUDGE_KEY' is needed by judge 'j': it has an empty value in .*s\.env"):
         secrets_for(resolved.plan, resolved.cases, "grade", file, local=True)
     monkeypatch.setenv("JUDGE_KEY", "planted-value")
     values = secrets_for(resolved.plan, resolved.cases, "grade", file, local=True)
