@@ -20,7 +20,6 @@ from mst.errors import BrokerError, DispatchTaken, PreconditionFailed, RunnerErr
 from mst.fleet.adoption import attempts_in, rank, stored_names
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GRANT_GRACE, GrantSlots, GrantTarget, seal
-from mst.fleet.handover import put_plan
 from mst.fleet.host import Send, send_shard
 from mst.fleet.keys import SigningKey
 from mst.fleet.ledger import Ledger
@@ -29,6 +28,7 @@ from mst.fleet.sessions import ShardSessions
 from mst.fleet.signing import Verifier, sign
 from mst.fleet.spend_restore import restore_spend
 from mst.fleet.tokens import refresh_key_of
+from mst.model.base import digest_bytes
 from mst.model.fleet import (
     DispatchRecord,
     Envelope,
@@ -42,6 +42,7 @@ from mst.model.fleet import (
 from mst.shards.archive import pack
 from mst.shards.bundle import Bundle
 from mst.shards.contract import ShardSpec
+from mst.shards.coordinate import plan_record
 from mst.shards.spend import SpendLedger
 from mst.store.commit import read_shard
 from mst.store.contract import Store
@@ -110,7 +111,8 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
     """
     keys = dispatch_keys(shards[0])
     archives = {spec.index: _archive(spec) for spec in shards}
-    record = _record(desk, shards, archives, secrets)
+    plan = plan_record(shards).to_json()
+    record = _record(desk, shards, archives, secrets, plan_sha256=digest_bytes(plan))
     try:
         desk.store.put_if_absent(keys.record, record.to_json())
     except PreconditionFailed:
@@ -119,7 +121,8 @@ def send_dispatch(desk: Desk, shards: Sequence[ShardSpec], secrets: Mapping[str,
             record.dispatch,
         ) from None
     try:
-        put_plan(desk.store, keys, shards)
+        # over that of a dispatch with this number whose claim was taken back
+        desk.store.put(keys.plan, plan)
         head, signed = _prepare(desk, record, keys, archives, secrets)
     except (StoreError, BrokerError) as error:
         desk.store.delete(keys.record)
@@ -230,7 +233,12 @@ def _archive(spec: ShardSpec) -> Path:
 
 
 def _record(
-    desk: Desk, shards: Sequence[ShardSpec], archives: Mapping[int, Path], secrets: Mapping[str, str]
+    desk: Desk,
+    shards: Sequence[ShardSpec],
+    archives: Mapping[int, Path],
+    secrets: Mapping[str, str],
+    *,
+    plan_sha256: str,
 ) -> DispatchRecord:
     first = shards[0]
     names = sorted(set(first.secrets) & set(secrets))
@@ -257,6 +265,7 @@ def _record(
         store_sessions=desk.sessions is not None,
         key_id=desk.key.key_id,
         recipients=list(desk.recipients) if names else [],
+        plan_sha256=plan_sha256,
     )
 
 

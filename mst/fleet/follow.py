@@ -45,6 +45,7 @@ WORDS = {
     "waiting_token": "a credential expires: renew it in the secrets file; the shard waits for that",
     "disk": "it used more disk than a shard may",
     "time": "it took longer than a shard may",
+    "machine": "its machine failed it: its worker's log says how",
 }
 SHOWN_EVENTS = frozenset({"acquire", "start", "expire", "give_back", "finish", "commit", "cancel"})
 SHOWN: dict[State, Shown] = {
@@ -66,6 +67,7 @@ class Follower:
         write_again: writes the dispatch into a broker that lost it.
         tend: renews credentials; told the shards that wait for one.
         refused: says why nobody will ever take a shard, from the entries, when that is so.
+        waited: tells, from the entries, when nobody takes a shard now.
     """
 
     store: Store
@@ -80,6 +82,7 @@ class Follower:
     write_again: Callable[[], None]
     tend: Callable[[Sequence[int]], None] = lambda _waiting: None
     refused: Callable[[Mapping[int, Entry]], str | None] = lambda _entries: None
+    waited: Callable[[Mapping[int, Entry]], None] = lambda _entries: None
     _why_refused: str | None = None
     _place: str = "0-0"
     _open: set[int] = field(default_factory=set)
@@ -170,6 +173,7 @@ class Follower:
             entries = dict(self.book.entries(self.head))
             self.tend([index for index, entry in entries.items() if entry.state is State.WAITING_TOKEN])
             self._why_refused = self.refused(entries)
+            self.waited(entries)
             for index, entry in entries.items():
                 self._show_entry(index, entry)
                 if index in self._open and self._is_over(index, entry):

@@ -13,45 +13,43 @@ from contextlib import suppress
 from pathlib import Path
 
 from mst.config.files import write_atomic
-from mst.errors import DigestMismatch, ObjectMissing, PreconditionFailed
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing
+from mst.model.base import digest_bytes
 from mst.model.fleet import DispatchRecord
 from mst.model.shard import DispatchPlan
 from mst.shards.archive import unpack
 from mst.shards.contract import ShardSpec
-from mst.shards.coordinate import PLAN, plan_record
+from mst.shards.coordinate import PLAN
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys, RunKeys
 
 _DISPATCH = re.compile(r"d[1-9]\d{0,5}")
 
 
-def plan_key(keys: DispatchKeys) -> str:
-    """Where a dispatch's plan lies."""
-    return f"{keys.folder}/{PLAN}"
-
-
-def put_plan(store: Store, keys: DispatchKeys, shards: Sequence[ShardSpec]) -> None:
-    """Put the plan of a dispatch into the store, once its number is claimed. Idempotent."""
-    with suppress(PreconditionFailed):
-        store.put_if_absent(plan_key(keys), plan_record(shards).to_json())
-
-
 def recall_plans(store: Store, run_keys: RunKeys, work: Path) -> None:
     """Write the plans of a run's dispatches from the store into its work folder, as if they had been sent from here.
 
     A dispatch without a plan is left out: nothing was sent. What the work folder has is not asked for.
+
+    Raises:
+        CorruptFile: a plan, or its record, is not as it was written.
     """
     for name in store.list_folder(run_keys.dispatches).folders:
         if _DISPATCH.fullmatch(name) and not (work / name / PLAN).is_file():
-            _recall_plan(store, plan_key(run_keys.dispatch(name)), work / name)
+            _recall_plan(store, run_keys.dispatch(name), work / name)
 
 
-def _recall_plan(store: Store, key: str, folder: Path) -> None:
+def _recall_plan(store: Store, keys: DispatchKeys, folder: Path) -> None:
+    place = f"{store.uri}: {keys.plan}"
     try:
-        data = store.get(key)
+        data = store.get(keys.plan)
     except ObjectMissing:
         return
-    plan = DispatchPlan.from_json(data, f"{store.uri}: {key}")
+    with suppress(ObjectMissing):
+        record = DispatchRecord.from_json(store.get(keys.record), f"{store.uri}: {keys.record}")
+        if record.plan_sha256 not in (None, digest_bytes(data)):
+            raise CorruptFile(f"{place}: is not the plan that was sent; go on from the machine that sent it")
+    plan = DispatchPlan.from_json(data, place)
     for shard in plan.shards:
         (folder / str(shard.index) / "results").mkdir(parents=True, exist_ok=True)
     write_atomic(folder / PLAN, data)

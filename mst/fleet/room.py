@@ -50,4 +50,4 @@ class Room:
 
 
 def _gib(count: int) -> str:
-    return f"{count / 1024**3:.1f}".removesuffix(".0")
+    return f"{count / 1024**3:.2f}".rstrip("0").removesuffix(".")

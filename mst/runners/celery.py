@@ -40,6 +40,7 @@ from mst.fleet.queues import queue_name
 from mst.fleet.refusals import RefusalBook, RefusalWatch, payload_digest
 from mst.fleet.renewal import Renewer, credentials
 from mst.fleet.scale_rules import ScaleRules
+from mst.fleet.service import ServiceWatch
 from mst.fleet.sessions import ShardSessions
 from mst.fleet.spend import FleetSpend
 from mst.fleet.tokens import TokenDesk, TokenSlots
@@ -221,8 +222,8 @@ class CeleryRunner:
             raise RunnerError(f"nothing was sent: {error}") from error
         if not is_served:
             raise UsageError(
-                f"no worker serves the queue {self._queue}: start one with 'mst worker' of this version "
-                f"({__version__}){self._of_image()}, or wait for one with --runner-option wait=true"
+                f"no worker serves the queue {self._queue}: {self._what_to_start(__version__)}, "
+                "or wait for one with --runner-option wait=true"
             )
         secrets = self._secrets(shards, events)
         try:
@@ -231,8 +232,12 @@ class CeleryRunner:
             self._left = True
             raise
 
-    def _of_image(self) -> str:
-        return f" in the image {self._options.image}, with MST_IMAGE_DIGEST set to that" if self._options.image else ""
+    def _what_to_start(self, mst_version: str) -> str:
+        options = self._options
+        of_class = f" --class {options.worker_class}" if options.worker_class else ""
+        version = "this version" if mst_version == __version__ else "the version that sent this"
+        of_image = f" in the image {options.image}, with MST_IMAGE_DIGEST set to that" if options.image else ""
+        return f"start one with 'mst worker{of_class}' of {version} ({mst_version}){of_image}"
 
     def _is_served(self, events: ShardEvents) -> bool:
         """Whether a worker serves the queue. A broker that was wiped hears of its workers again within moments."""
@@ -346,6 +351,7 @@ class CeleryRunner:
             write_again=lambda: write_again(self._desk(), sent.record, shards, self._secrets(shards, events)),
             tend=self._tending(sent, events),
             refused=self._refusals(sent, events, sent_before=sent_before).look,
+            waited=self._service(sent, events).look,
         )
         janitor.start()
         try:
@@ -379,6 +385,17 @@ class CeleryRunner:
             say=events.note,
             queue=sent.head.queue,
             old=sent_before,
+        )
+
+    def _service(self, sent: Sent, events: ShardEvents) -> ServiceWatch:
+        """Tells when shards wait and nobody takes any."""
+        return ServiceWatch(
+            queue=sent.head.queue,
+            workers=lambda: self._presence.workers(sent.head.queue),
+            resting=self._presence.resting,
+            pools=lambda: ScaleRules(self._client).pools(sent.head.queue),
+            start=self._what_to_start(sent.record.mst),
+            say=events.note,
         )
 
     def _send_again(self, sent: Sent, shard: int, attempt: int) -> None:

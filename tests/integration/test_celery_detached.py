@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from mst import __version__
 from mst.fleet.connect import without_password
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, run_mst, start_mst, until
 from mst.testing.equality import differences
-from mst.testing.fleet import Bed, fleet
+from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 from mst.testing.quiz_eval import digest
 
 pytestmark = pytest.mark.server
@@ -130,10 +131,15 @@ def test_after_a_wipe_another_machine_writes_ledger_and_grants_again(bed, here, 
     line = f"{regrade.run_id} quiz: waiting for a coordinator; go on with: mst attach {regrade.run_id}"
     assert line in bed.mst("ps").out.splitlines()
     attached = elsewhere(bed, home, "attach", regrade.run_id)
-    until(lambda: bed.fleet.client.exists(f"mst:{{{bed.scope(regrade)}}}:head"), "the ledger is written again")
+    said = until(attached.stderr.readline, "it says that nobody is there")
+    while "wait" not in said:
+        said = attached.stderr.readline()
+    start = f"start one with 'mst worker' of this version ({__version__})"
+    assert said == f"mst: 2 shards wait: no worker serves the queue {GRADE_QUEUE}; {start}\n"
     bed.fleet.start()
     over = ended(attached)
     assert over.code in (0, 1), over.err
+    assert f"the queue {GRADE_QUEUE} is served now: 1 worker" in over.err
     found = fetched(home, regrade.run_id)
     assert differences(here.path, found.path) == []
     assert found.run().grading.runner.dispatches == ["d1"]

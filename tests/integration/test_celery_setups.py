@@ -12,6 +12,7 @@ from mst.fleet.connect import without_password
 from mst.fleet.dispatch import envelope_of
 from mst.fleet.keys import keygen, load_signing_key
 from mst.fleet.presence import Presence
+from mst.fleet.room import Room
 from mst.fleet.refusals import FIXES
 from mst.fleet.scale_rules import ScaleRules
 from mst.fleet.worker import _Here
@@ -195,12 +196,12 @@ def test_a_queue_without_workers_is_not_refused_while_a_scale_rule_serves_it(bed
     bed.fleet.client.delete(f"mst:scalers:{GRADE_QUEUE}")
 
 
-def test_a_worker_says_again_that_it_is_there_as_soon_as_the_broker_does_not_know_it(bed, monkeypatch):
+def test_a_worker_says_again_that_it_is_there_as_soon_as_the_broker_does_not_know_it(bed, monkeypatch, tmp_path):
     bed.ready(0)
     monkeypatch.setattr("mst.fleet.worker.LOOK_EVERY_S", 0.05)
     monkeypatch.setattr("mst.fleet.worker.PRESENT_S", 3600.0)
     presence = Presence(bed.fleet.client)
-    here = _Here(presence, "lively", ["one", "two"])
+    here = _Here(presence, "lively", ["one", "two"], Room(tmp_path, 0))
     here.start()
     try:
         for _ in range(2):
