@@ -331,7 +331,7 @@ def random_kills_in(kind, folder):
         yield lambda number: f"file:{folder / 'store'}/{number}", {}, writers
         writers.end()
         return
-    with seaweedfs(folder / "weed") as server:
+    with seaweedfs(folder / "weed", volume_mb=512) as server:  # Nobody removes what 500 pushes leave.
         writers = Writers(server.environ())
         yield lambda number: server.uri(f"kills/{number}"), server.environ(), writers
         writers.end()
