@@ -131,9 +131,9 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = 2
-    except (click.Abort, BrokenPipeError) as ended:
-        code = 0 if isinstance(ended, BrokenPipeError) else 130
-    except (click.ClickException, KeyboardInterrupt, MstError, OSError) as error:
+    except BrokenPipeError:
+        code = 0
+    except (click.Abort, click.ClickException, KeyboardInterrupt, MstError, OSError) as error:
         said, code = _said_of(error)
         for line in said.splitlines():
             click.echo(f"mst: {_shown(line)}", err=True)

@@ -31,6 +31,7 @@ Verdict = Literal["1.0", "deferred", "FAILED", "MISSING"]
 
 TOOL_ASSERTIONS = frozenset({"tools_triggered", "tool_call_count"})
 """A reference solution calls no tools, so these say nothing about it."""
+NO_REFERENCE = "write down a right answer, or check this eval with --noop alone"
 RUN_ID = "19700101T000000Z-000000"
 """Nothing is stored, but records have a run ID."""
 
@@ -157,11 +158,11 @@ class Judging:
             record: of the trial.
             grading: by the graders that were asked; None when there was nothing to ask them.
         """
-        if record.status == "incomplete":
-            return CaseCheck(case.id, "MISSING", record.error or "")
         if record.status == "error":
             return CaseCheck(case.id, "FAILED", f"{record.error_kind}: {record.error}")
         graders, put_off = self.graders(case)
+        if record.status == "incomplete" and graders:
+            return CaseCheck(case.id, "MISSING", f"{record.error}; {NO_REFERENCE}")
         if not graders or grading is None:
             return self._ungraded(case, put_off)
         outcome = trial_outcome(grading)

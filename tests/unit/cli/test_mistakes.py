@@ -1,9 +1,11 @@
 """Mistakes on the command line are one line each, with the place and where to look."""
 
 import json
+import sys
 
 import pytest
 
+from mst.__main__ import main
 from mst.cli.fleet_check import reason
 from mst.cli.progress import Progress
 from mst.shards.contract import ShardState
@@ -40,6 +42,29 @@ def test_a_folder_where_a_config_is_expected_is_one_line_with_the_config_in_it(c
             said = call_mst(capsys, command, folder)
             assert (said.code, said.out) == (2, "")
             assert said.error_lines == [f"mst: CONFIG: {folder} is a folder, a file is expected{hint}"]
+
+
+def test_an_interrupt_says_so_at_any_time(capsys, monkeypatch):
+    def interrupted(_text):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mst.cli.schema.schema_of", interrupted)
+    said = call_mst(capsys, "schema", "case")
+    assert (said.code, said.error_lines) == (130, ["mst: interrupted; what was finished is kept"])
+
+
+def test_an_interrupt_while_the_program_is_loading_shows_no_trace(capsys, monkeypatch):
+    class Interrupting:
+        @staticmethod
+        def find_spec(name, *_):
+            if name == "mst.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "mst.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting, *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "\nmst: interrupted\n")
 
 
 def test_a_group_alone_shows_its_help(capsys):

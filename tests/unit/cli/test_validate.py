@@ -95,6 +95,20 @@ def test_the_oracle_finds_every_faulty_case_at_once(config):
     assert found.exit_code(strict=False) == 1
 
 
+def test_a_case_that_the_oracle_cannot_show_anything_of_is_deferred_and_a_missing_answer_says_what_to_do(config):
+    cases = (
+        "- {id: tools, assertions: [{tools_triggered: [{name: t}]}]}\n"
+        "- {id: judged, judges: [{name: j, command: {argv: ['{{python}}']}}]}\n"
+        "- {id: text, assertions: [{contains_text: x}, {tools_triggered: [{name: t}]}]}\n"
+    )
+    found = validate(config(cases=cases), ["oracle"], None)
+    assert verdicts(found, "oracle") == {"tools": "deferred", "judged": "deferred", "text": "MISSING"}
+    details = [check.detail for check in found.checks["oracle"]]
+    assert "calls no tools" in details[0]
+    assert "only judges grade this case" in details[1]
+    assert details[2].endswith("; write down a right answer, or check this eval with --noop alone")
+
+
 def test_doing_nothing_must_fail_a_change_and_pass_where_nothing_is_to_be_done(config):
     found = validate(config(cases=CASES), ["noop"], None)
     checked = verdicts(found, "noop")
