@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mst.cli.cancelling import cancelled_on_request
-from mst.cli.detaching import publisher
+from mst.cli.detaching import lacks_push, publisher
 from mst.cli.ending import finish
-from mst.cli.grading import parse_options
+from mst.cli.grading import parse_options, under_way
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.moved import options_now
 from mst.cli.phases import Course, go_through, trials_left
@@ -23,6 +23,7 @@ from mst.model.run import RunRecord
 from mst.model.shard import Work
 from mst.runs.folder import RunFolder
 from mst.runs.inputs import GradeInputs, stored_inputs
+from mst.runs.locate import gradings_in, lacks_end
 from mst.shards.contract import Cancel
 from mst.shards.coordinate import clear_work, plans_of
 
@@ -111,6 +112,27 @@ def _attach(folder: RunFolder, again: Again) -> int:
     return code
 
 
+def to_attach(found: RunFolder, again: Again) -> RunFolder:
+    """What a reference means to somebody who goes on: what is under way, or else what is only not pushed yet.
+
+    Raises:
+        UsageError: there is neither.
+        StoreError: a store that may lack something does not answer.
+    """
+    try:
+        return under_way(found)
+    except UsageError:
+        owed = [one for one in gradings_in(found.path.parent, found.run_id) if lacks_only_end(one, again)]
+        if len(owed) != 1:
+            raise
+        return owed[0]
+
+
+def lacks_only_end(folder: RunFolder, again: Again) -> bool:
+    """Whether everything is graded, but who did that was killed before the report was there, or while pushing."""
+    return lacks_end(folder) or lacks_push(folder, _options_of_sender(folder.run(), again, told=False))
+
+
 def end_graded(folder: RunFolder, again: Again) -> int:
     """What the command that graded had still to do: report, latest, result, store; returns the exit code."""
     from mst.fleet.embedded_fleet import remove_left_dispatches
@@ -119,12 +141,16 @@ def end_graded(folder: RunFolder, again: Again) -> int:
         clear_work(folder.work)
         remove_left_dispatches(folder.path.parent.parent.parent)
         code = finish(folder, fail_on=again.fail_on, as_json=again.as_json)
-    grading = folder.run().grading
-    if grading is not None:
-        kind = lookup("runners", grading.runner.name)
-        options = options_now(grading.runner.name, grading.runner.options, again.options)
-        publisher(folder, parse_options(grading.runner.name, kind, options))(folder)
+    publisher(folder, _options_of_sender(folder.run(), again))(folder)
     return code
+
+
+def _options_of_sender(run: RunRecord, again: Again, *, told: bool = True) -> Any:
+    """Options of the runner that sent a run out, if one did: a run is sent to be collected, a regrade to be graded."""
+    grading = run.grading.runner if run.grading is not None else None
+    where = run.environment if run.graded_from is None or grading is None else grading
+    options = options_now(where.name, where.options, again.options, told=told)
+    return parse_options(where.name, lookup("runners", where.name), options)
 
 
 def _course(folder: RunFolder, run: RunRecord, again: Again) -> Course:

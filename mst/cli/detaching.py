@@ -100,6 +100,19 @@ def find_or_bring(ref: str, root: Path, uri: str | None) -> RunFolder:
     return folder
 
 
+def lacks_push(folder: RunFolder, options: Any) -> bool:
+    """Whether a run that was detached is whole here and not in the store: who attached was killed while pushing it."""
+    phases = folder.run().phases
+    if (phases.collect, phases.grade) != ("complete", "complete") or shared_store(options) is None:
+        return False
+    from mst.store.find import read_run
+    from mst.store.layout import RunKeys
+
+    run = folder.run()
+    there = read_run(fleet_store(options), RunKeys(run.eval_name, run.run_id))
+    return there is not None and not there.manifest.complete
+
+
 def publisher(folder: RunFolder, options: Any) -> Callable[[RunFolder], None]:
     """How the end of a run that was detached gets into the store: whoever is first creates it, another leaves it."""
     if shared_store(options) is None:

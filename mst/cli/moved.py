@@ -13,10 +13,15 @@ from mst.model.run import RunRecord
 from mst.runs.folder import RunFolder
 
 
-def options_now(name: str, recorded: Mapping[str, Any] | None, given: Mapping[str, str]) -> dict[str, str]:
+def options_now(
+    name: str, recorded: Mapping[str, Any] | None, given: Mapping[str, str], *, told: bool = True
+) -> dict[str, str]:
     """A runner's options to go on with: those given now, then broker and store of the environment, then the recorded.
 
-    What differs from the record is said. Options that only another runner of the run has are left out.
+    Options that only another runner of the run has are left out.
+
+    Args:
+        told: say what differs from the record.
     """
     from mst.fleet.connect import without_password
     from mst.store.uri import redacted
@@ -31,7 +36,8 @@ def options_now(name: str, recorded: Mapping[str, Any] | None, given: Mapping[st
         if key in given or before is None or now is None or shown(now) == before:
             continue
         del options[key]
-        say(f"the {key} is {shown(now)} now ({variable(setting)}); {before} is what was recorded")
+        if told:
+            say(f"the {key} is {shown(now)} now ({variable(setting)}); {before} is what was recorded")
     return options | {key: value for key, value in given.items() if key in known_options(name)}
 
 

@@ -26,6 +26,7 @@ from mst.model.shard import Unit
 from mst.runs.folder import RunFolder
 from mst.runs.locate import regrades_of
 from mst.store.contract import Store
+from mst.store.find import read_run
 from mst.store.layout import DispatchKeys, RunKeys
 from mst.store.units import StoredUnits
 from mst.store.uri import open_store
@@ -306,6 +307,15 @@ class Bed:
     def scope(self, regrade: RunFolder, dispatch: str = "d1") -> str:
         """The name of a regrade's dispatch in the broker."""
         return f"{regrade.run_id}.{dispatch}.grade"
+
+
+def unpush(store_uri: str, eval_name: str, run_id: str) -> None:
+    """Leave in a store what a push leaves that is killed just before its manifest: the one of before counts."""
+    store, keys = open_store(store_uri), RunKeys(eval_name, run_id)
+    # two that pushed at once may both have put one
+    while (found := read_run(store, keys)) is not None and found.manifest.complete:
+        store.delete(keys.manifest(found.manifest.generation))
+    assert found is not None
 
 
 def stored_units(store: Store, keys: DispatchKeys) -> Iterator[Unit]:

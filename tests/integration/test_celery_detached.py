@@ -9,7 +9,7 @@ from mst.fleet.connect import without_password
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import ended, run_mst, start_mst, until
 from mst.testing.equality import differences
-from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
+from mst.testing.fleet import GRADE_QUEUE, Bed, fleet, unpush
 from mst.testing.quiz_eval import digest
 
 pytestmark = pytest.mark.server
@@ -80,6 +80,12 @@ def test_a_machine_with_only_the_store_goes_on_and_its_result_is_in_the_store(be
     assert late.code in (0, 1), late.err
     assert "has the result already" in late.err
     assert differences(here.path, regrade.path) == []
+    # one that was killed in its last push left all but the manifest; the run may be named as well as its regrade
+    for name in (regrade.run_id, regrade.run().graded_from):
+        unpush(bed.fleet.store_uri, "quiz", regrade.run_id)
+        finished = bed.mst("attach", name)
+        assert finished.code in (0, 1), finished.err
+        assert f"pushed to {bed.fleet.store_uri}" in finished.err
     # there is nothing left to go on with, so no plan is asked for
     assert "nothing to do" in bed.mst("attach", regrade.run_id).err
     assert not regrade.work.exists()

@@ -11,7 +11,7 @@ from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.ledger_states import FINAL
 from mst.runs.folder import RunFolder
 from mst.testing.commandline import call_mst, ended, run_mst, start_mst, until
-from mst.testing.fleet import fleet
+from mst.testing.fleet import fleet, unpush
 from mst.testing.stored_run import write_echo_eval
 
 pytestmark = pytest.mark.server
@@ -189,6 +189,11 @@ def test_whoever_attaches_collects_to_the_end_and_grades_whatever_became_of_thos
         assert one.folder.run().phases.to_dict() == {"collect": "complete", "grade": "complete"}
         assert (one.folder.path / "report" / "index.html").is_file()
     assert Counter(bench.lines("ran")) == Counter(f"{case} {variant}" for case in CASES for variant in VARIANTS)
+    # one that was killed in its last push left all but the manifest
+    unpush(bench.fleet.store_uri, "echoes", run.run_id)
+    finished = mst(laptop, "attach", run.run_id)
+    assert finished.code == 0, finished.err
+    assert f"pushed to {bench.fleet.store_uri}" in finished.err
     # the store has it, and there is nothing to go on with
     stored = mst(tmp_path, "show", run.run_id, "--results", bench.fleet.store_uri)
     assert stored.code in (0, 1), stored.err

@@ -12,8 +12,8 @@ from mst.fleet.connect import without_password
 from mst.fleet.dispatch import envelope_of
 from mst.fleet.keys import keygen, load_signing_key
 from mst.fleet.presence import Presence
-from mst.fleet.room import Room
 from mst.fleet.refusals import FIXES
+from mst.fleet.room import Room
 from mst.fleet.scale_rules import ScaleRules
 from mst.fleet.worker import _Here
 from mst.testing.commandline import call_mst, until
