@@ -35,8 +35,9 @@ from mst.runs.locate import is_under_way, lacks_end, regrades_of
 from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import refuse_too_many
 from mst.shards.detached import Detached
-from mst.shards.regrade import Graded, Hooks, attach, grade, resume
+from mst.shards.regrade import attach, grade, resume
 from mst.shards.request import GradeRequest
+from mst.shards.under_way import Graded, GradingContext
 
 Mode = Literal["new", "resume", "attach"]
 
@@ -136,7 +137,10 @@ def _grade(
     request: GradeRequest, folder: RunFolder, runner: Runner, cancel: Cancel, mode: Mode, *, as_json: bool
 ) -> Graded | None:
     with Progress("graded", None, request.secrets, as_json=as_json) as progress:
-        hooks = Hooks(
+        context = GradingContext(
+            runner=runner,
+            events=progress,
+            cancel=cancel,
             told=progress.graded,
             watching=lambda found: cancelled_on_request(found, cancel),
             say=say,
@@ -144,11 +148,11 @@ def _grade(
         try:
             match mode:
                 case "new":
-                    return grade(request, runner, progress, cancel, hooks)
+                    return grade(request, context)
                 case "resume":
-                    return resume(request, folder, runner, progress, cancel, hooks)
+                    return resume(request, folder, context)
                 case "attach":
-                    return attach(request, folder, runner, progress, cancel, hooks)
+                    return attach(request, folder, context)
         except GraderError as error:
             raise UsageError(f"preflight: {error}") from error
 

@@ -25,8 +25,9 @@ from mst.runs.inputs import GradeInputs
 from mst.shards.collect_run import CollectRequest, attach_collecting, collect_here, collect_in_shards, todo
 from mst.shards.contract import Cancel, Runner, RunnerContext
 from mst.shards.coordinate import clear_work
-from mst.shards.regrade import Graded, Hooks, attach_collected, grade_collected
+from mst.shards.regrade import attach_collected, grade_collected
 from mst.shards.request import GradeRequest
+from mst.shards.under_way import Graded, GradingContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +188,8 @@ def _grade(course: Course, run: RunRecord, place: Place, cancel: Cancel) -> Grad
         grade = attach_collected if course.attach else grade_collected
         try:
             with course.runner(place, run, "grade") as runner:
-                return grade(request, run, runner, progress, cancel, Hooks(told=progress.graded, say=say))
+                context = GradingContext(runner=runner, events=progress, cancel=cancel, told=progress.graded, say=say)
+                return grade(request, run, context)
         except GraderError as error:
             raise UsageError(
                 f"preflight: {error}\nthe trials are kept; grade them with 'mst grade {course.folder.path}'"

@@ -9,19 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
-from mst.grade.contract import GradingSource
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import TrialKey
 from mst.model.results import CaseResult
-from mst.model.run import Grading, GradingRunner, Phases, RunRecord
+from mst.model.run import Phases, RunRecord
 from mst.model.score import ComparisonGrading, PreferenceRecord, ScoreRecord, TrialGrading
 from mst.model.shard import UnitKey
 from mst.model.summary import SummaryRecord
-from mst.process.stop import Stop
 from mst.runs.earlier import preference_record, score_record
 from mst.runs.folder import RunFolder
-from mst.runs.grading import GradedCase, GradingWalk, NotAsked, Starting, Told, Trials
+from mst.runs.grading import GradedCase, GradingWalk
 from mst.runs.previous import change_since, previous_run
 from mst.runs.record import now_iso
 from mst.runs.results import ResultsWriter, case_result
@@ -35,34 +34,20 @@ TOGETHER = 64
 async def assemble(
     folder: RunFolder,
     run: RunRecord,
-    *,
-    plan: EvalPlan,
+    walk: GradingWalk,
     cases: Iterable[Case],
-    trials: Trials,
-    source: GradingSource,
-    variants: Sequence[str],
-    cancel: Stop,
-    runner: GradingRunner | None,
-    unasked: GradingSource | None = None,
-    starting: Starting | None = None,
-    told: Told | None = None,
+    *,
     on_case: Callable[[GradedCase], None] | None = None,
     kept_elsewhere: bool = False,
 ) -> SummaryRecord:
-    """Grade every case of a run through a source and write the folder.
+    """Grade every case of a run and write the folder.
 
     Args:
         folder: where to write; the caller holds its lock.
-        run: its record so far; phases, grading and finish time are set here.
-        plan: with the graders to use.
+        run: its record so far; phases and finish time are set here.
+        walk: over its trials. A unit is on disk before the walk's `told` hears of it. When its `cancel` stops units,
+            the run is left partial.
         cases: in the run's order.
-        trials: where the collected trials lie.
-        source: of the verdicts.
-        variants: the run's variants, in the plan's order.
-        cancel: stops new units; the run is then left partial.
-        runner: where the grading ran; None for the grading that is part of a fresh run.
-        unasked: answers for units that did not start because of `cancel`; grading errors by default.
-        starting, told: hooks around each unit, for progress. A unit is on disk before it is told of.
         on_case: called after each case's files are written.
         kept_elsewhere: the verdicts are durable as the units that shards brought. Then this folder is only another
             place for them, and many are written with one wait for the disk; `told` and `on_case` may come before.
@@ -71,55 +56,34 @@ async def assemble(
         The summary, as written.
     """
     started = time.monotonic()
-    totals = Totals(plan, variants)
-    verdicts = _Verdicts(folder, plan.baseline, together=TOGETHER if kept_elsewhere else 1)
-    written: set[UnitKey] = set()
+    totals = Totals(walk.plan, walk.variants)
+    verdicts = _Verdicts(folder, walk.plan.baseline, together=TOGETHER if kept_elsewhere else 1)
 
     async def keep(found: TrialGrading | ComparisonGrading) -> None:
         verdicts.write(found)
-        written.add(found.key)
-        if told is not None:
-            await told(found)
+        if walk.told is not None:
+            await walk.told(found)
 
-    walk = GradingWalk(
-        plan=plan,
-        trials=trials,
-        source=source,
-        variants=variants,
-        cancel=cancel,
-        starting=starting,
-        told=keep,
-        unasked=unasked or NotAsked("cancelled"),
-    )
-    async with aclosing(walk.cases(cases)) as graded_cases:
+    async with aclosing(replace(walk, told=keep).cases(cases)) as graded_cases:
         with ResultsWriter(folder.path / "results.json", run.run_id) as results:
             async for graded in graded_cases:
-                for unit in units_of(graded):
-                    if unit.key not in written:
-                        verdicts.write(unit)
-                    written.discard(unit.key)
-                found = case_results(plan, graded, variants, stopped=run.stopped)
+                verdicts.write_rest(graded)
+                found = case_results(walk.plan, graded, walk.variants, stopped=run.stopped)
                 for result in found:
                     results.write(result)
                 totals.add(graded, found)
                 if on_case is not None:
                     on_case(graded)
     verdicts.flush()
-    return _finish(folder, run, totals, runner, (time.monotonic() - started) * 1000)
+    return _finish(folder, run, totals, (time.monotonic() - started) * 1000)
 
 
-def _finish(
-    folder: RunFolder, run: RunRecord, totals: Totals, runner: GradingRunner | None, duration_ms: float
-) -> SummaryRecord:
+def _finish(folder: RunFolder, run: RunRecord, totals: Totals, duration_ms: float) -> SummaryRecord:
     phases = Phases(
         collect="partial" if totals.has_collect_gaps else "complete",
         grade="partial" if totals.has_grading_gaps else "complete",
     )
-    update: dict[str, object] = {"phases": phases, "finished_at": now_iso()}
-    if runner is not None:
-        before_it = run.grading or Grading(runner=runner)
-        update["grading"] = before_it.model_copy(update={"runner": runner})
-    finished = run.model_copy(update=update)
+    finished = run.model_copy(update={"phases": phases, "finished_at": now_iso()})
     summary = summarize(finished, totals, phases, timestamp=now_iso(), duration_ms=duration_ms, previous=None)
     before = previous_run(folder, finished)
     if before is not None and before[1].selection_hash == summary.selection_hash:
@@ -143,7 +107,7 @@ def case_results(
     return [found[name] for name in variants]
 
 
-def units_of(graded: GradedCase) -> list[TrialGrading | ComparisonGrading]:
+def _units_of(graded: GradedCase) -> list[TrialGrading | ComparisonGrading]:
     """What grading one case found, unit by unit."""
     return [*(trial.grading for trial in graded.trials if trial.grading is not None), *graded.comparisons]
 
@@ -156,9 +120,11 @@ class _Verdicts:
         self._baseline = baseline
         self._together = together
         self._waiting: list[ScoreRecord | PreferenceRecord] = []
+        self._written: set[UnitKey] = set()
 
     def write(self, found: TrialGrading | ComparisonGrading) -> None:
         """Each file is there whole or not at all; the last units are there after `flush`."""
+        self._written.add(found.key)
         run_id = self._folder.run_id
         if isinstance(found, TrialGrading):
             self._waiting += [score_record(run_id, found, grader) for grader in found.scores]
@@ -166,6 +132,13 @@ class _Verdicts:
             self._waiting += [preference_record(run_id, self._baseline, found, judge) for judge in found.preferences]
         if len(self._waiting) >= self._together:
             self.flush()
+
+    def write_rest(self, graded: GradedCase) -> None:
+        """Write a case's units that nobody was asked about, and forget the case: memory stays flat."""
+        for unit in _units_of(graded):
+            if unit.key not in self._written:
+                self.write(unit)
+            self._written.discard(unit.key)
 
     def flush(self) -> None:
         """Write what waits."""

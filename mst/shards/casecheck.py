@@ -19,8 +19,9 @@ from mst.runs.inputs import GradeInputs, write_inputs
 from mst.runs.record import environment, new_record
 from mst.shards.collect_run import CollectRequest, collect_in_shards
 from mst.shards.contract import Cancel, Runner, RunnerContext, ShardEvents
-from mst.shards.regrade import Hooks, grade_collected
+from mst.shards.regrade import grade_collected
 from mst.shards.request import GradeRequest
+from mst.shards.under_way import GradingContext
 
 Watching = Callable[[Work], AbstractContextManager[ShardEvents]]
 OpenRunner = Callable[[RunnerContext, Work], Runner]
@@ -87,7 +88,8 @@ def check_cases_in_shards(
         variants=[stand_in],
     )
     with events("grade") as told_of, closing(shards.open(shards.context(folder, "grade"), "grade")) as runner:
-        grade_collected(grading, run, runner, told_of, cancel, Hooks(on_case=told))
+        context = GradingContext(runner=runner, events=told_of, cancel=cancel, on_case=told)
+        grade_collected(grading, run, context)
     if not cancel.is_set():
         why = next((outcome.detail for outcome in outcomes if not outcome.ok and outcome.detail), "")
         for case_id in resolved.cases.ids:

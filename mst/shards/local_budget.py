@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import TrialKey
@@ -11,6 +11,7 @@ from mst.model.shard import UnitKey, unit_name
 from mst.process.stop import Stop
 from mst.runs.attempts import kept_attempts
 from mst.runs.folder import RunFolder
+from mst.runs.grading import Told
 from mst.shards.spend import Budget, LocalSpend, grading_spent, trial_spent
 
 HERE = "here"
@@ -82,14 +83,11 @@ def spent_collecting(
                     yield unit_name(key), *trial_spent([*kept_attempts(folder, key), record])
 
 
-def both(
-    first: Callable[..., Awaitable[None]], second: Callable[..., Awaitable[None]] | None
-) -> Callable[..., Awaitable[None]]:
+def both(first: Told, second: Told) -> Told:
     """One after the other."""
 
-    async def call(what: object) -> None:
-        await first(what)
-        if second is not None:
-            await second(what)
+    async def call(grading: TrialGrading | ComparisonGrading) -> None:
+        await first(grading)
+        await second(grading)
 
     return call

@@ -18,8 +18,9 @@ from mst.runs.locate import new_run
 from mst.runs.record import environment, new_record
 from mst.shards.collect_run import CollectRequest, collect_here
 from mst.shards.contract import Cancel, ShardState, UnitDone
-from mst.shards.regrade import Graded, Hooks, grade
+from mst.shards.regrade import grade
 from mst.shards.request import GradeRequest
+from mst.shards.under_way import Graded, GradingContext
 
 
 class Events:
@@ -138,7 +139,7 @@ def grade_request(source: RunFolder, scratch: Path, **given: Any) -> GradeReques
     )
 
 
-def grade_here(source: RunFolder, scratch: Path, cancel: Cancel | None = None, hooks: Hooks | None = None) -> Graded:
+def grade_here(source: RunFolder, scratch: Path) -> Graded:
     """Grade a stored run in this process."""
-    request = grade_request(source, scratch)
-    return grade(request, LocalRunner(), Events(), cancel or Cancel(), hooks or Hooks())
+    context = GradingContext(runner=LocalRunner(), events=Events(), cancel=Cancel())
+    return grade(grade_request(source, scratch), context)

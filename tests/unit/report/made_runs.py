@@ -10,7 +10,7 @@ from mst.config.cases import CaseFile
 from mst.model.base import FileRef, digest
 from mst.model.case import Case, DatasetRecord, EvalPlan, GraderSpec, Variant
 from mst.model.keys import ComparisonKey, TrialKey
-from mst.model.run import GradingRunner
+from mst.model.run import Grading, GradingRunner
 from mst.model.score import (
     CheckResult,
     ComparisonGrading,
@@ -25,7 +25,7 @@ from mst.model.transcript import Event, Transcript, Usage
 from mst.model.trial import TrialRecord
 from mst.runs.assemble import assemble
 from mst.runs.folder import RunFolder
-from mst.runs.grading import pair_digests
+from mst.runs.grading import GradingWalk, pair_digests
 from mst.runs.record import environment, new_record
 
 HOSTILE = (
@@ -260,12 +260,15 @@ def build_run(root: Path, shape: Shape | None = None) -> MadeRun:
                 record = make_trial(shape, case, name, number, trial)
                 if record is not None:
                     folder.write_trial(record, None)
-    summary = asyncio.run(
-        assemble(
-            folder, run, plan=plan, cases=cases, trials=folder, source=WrittenVerdicts(shape, numbers),
-            variants=shape.variants, cancel=asyncio.Event(), runner=GradingRunner(name="celery", shards=3),
-        )
-    )  # fmt: skip
+    run = run.model_copy(update={"grading": Grading(runner=GradingRunner(name="celery", shards=3))})
+    walk = GradingWalk(
+        plan=plan,
+        trials=folder,
+        source=WrittenVerdicts(shape, numbers),
+        variants=shape.variants,
+        cancel=asyncio.Event(),
+    )
+    summary = asyncio.run(assemble(folder, run, walk, cases))
     return MadeRun(folder=folder, summary=summary, cases=cases)
 
 
