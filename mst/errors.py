@@ -12,6 +12,7 @@
         StoreError          the result store
           ObjectMissing     no such object
           PreconditionFailed  a conditional write lost its race
+          WrongSize         an object is longer or shorter than what it is taken for; a CorruptFile too
           StoreDenied       credentials refused or expired; never retried
           StoreUnavailable  the store did not answer; retryable
         BrokerError         the broker
@@ -175,6 +176,12 @@ class CorruptFile(InfrastructureError):
     """A stored document cannot be read."""
 
     code = "corrupt_file"
+
+
+class WrongSize(StoreError, CorruptFile):
+    """An object is longer or shorter than what it is taken for: it can't be read as that, and no waiting mends it."""
+
+    code = "wrong_size"
 
 
 class RunnerError(InfrastructureError):

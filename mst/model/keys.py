@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from mst.model.base import Model
 
@@ -18,6 +18,25 @@ RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}(\.g[1-9]\d*)?")
 SEGMENT_MAX_BYTES = 200
 
 RunId = Annotated[str, StringConstraints(pattern=rf"^{RUN_ID.pattern}$")]
+
+OBJECT_KEY_MAX_BYTES = 900
+"""S3 and GCS allow 1024 bytes for prefix and key together."""
+OBJECT_SEGMENT = re.compile(r"[A-Za-z0-9_%~!'()=+@,-][A-Za-z0-9_%~!'()=+@,.-]{0,254}")
+OBJECT_KEY = re.compile(rf"{OBJECT_SEGMENT.pattern}(?:/{OBJECT_SEGMENT.pattern})*")
+
+
+def is_object_key(name: str) -> bool:
+    """Whether a name can be a key of a result store: see `mst.store.contract.check_key`."""
+    return len(name) <= OBJECT_KEY_MAX_BYTES and OBJECT_KEY.fullmatch(name) is not None
+
+
+def _check_object_key(value: str) -> str:
+    if not is_object_key(value):
+        raise ValueError(f"{value[:200]!r} is not a key of a store")
+    return value
+
+
+ObjectKey = Annotated[str, AfterValidator(_check_object_key)]
 
 
 class TrialKey(Model):

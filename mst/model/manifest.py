@@ -8,14 +8,14 @@ from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_
 from pydantic.dataclasses import dataclass
 
 from mst.model.base import Document, Model, RelativePath
-from mst.model.keys import RunId
+from mst.model.keys import ObjectKey, RunId
 from mst.model.sealed import Sealed, Sha256
 
 MANIFEST_FORMAT = "mst.manifest/v1"
 PACK_FORMAT = "mst.pack/v1"
 
 DispatchName = Annotated[str, StringConstraints(pattern=r"^d[1-9]\d*$")]
-Size = Annotated[int, Field(ge=0)]
+Size = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class ManifestFile(Model):
@@ -25,7 +25,7 @@ class ManifestFile(Model):
     """In the run folder; for a shard, `units/<name>` and what lies beside the units."""
     size: Size
     sha256: Sha256
-    object: RelativePath | None = None
+    object: ObjectKey | None = None
     """Key in the store. Left out when it is the run's own `blobs/<sha256>`."""
     executable: bool = False
 
@@ -43,9 +43,9 @@ class Pack(Model):
     """The least path in the index, by code points."""
     last: RelativePath
     """The greatest."""
-    object: RelativePath | None = None
+    object: ObjectKey | None = None
     """Key of the pack. Left out when it is the run's own `packs/<sha256>`."""
-    index_object: RelativePath | None = None
+    index_object: ObjectKey | None = None
     """Key of the index. Left out when it is the run's own `indexes/<sha256>`."""
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,17 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from mst.errors import StoreError
+from mst.model.keys import OBJECT_KEY_MAX_BYTES, OBJECT_SEGMENT, is_object_key
 
 GET_MAX_BYTES = 256 * 1024 * 1024
 """`get` refuses larger objects; they are streamed to a file with `get_to`."""
 
-KEY_MAX_BYTES = 900
-"""S3 and GCS allow 1024 bytes for prefix and key together."""
-
-SEGMENT_MAX_BYTES = 255
 BRIEF_CHARS = 80
-
-_SEGMENT = re.compile(r"[A-Za-z0-9_%~!'()=+@,-][A-Za-z0-9_%~!'()=+@,.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,8 @@ class Store(Protocol):
 
     Keys are relative POSIX paths (`check_key`). A key is never the folder of another key: a store may refuse that.
     Every write is atomic (a reader sees the old bytes or the new ones, never a part) and durable when the call
-    returns. A reader that starts after a write returned sees it, in `get`, `head` and listings alike.
+    returns. A reader that starts after a write returned sees it, in `get`, `head` and listings alike. What is there
+    under a name that is no key is somebody else's, and is never listed.
 
     Errors of every method, besides those it names:
         StoreUnavailable: no answer, or an answer that says "later". Retryable. The write may have happened.
@@ -88,7 +83,7 @@ class Store(Protocol):
 
         Raises:
             ObjectMissing: there is none.
-            StoreError: it is larger than `max_bytes`; nothing was read.
+            WrongSize: it is larger than `max_bytes`; nothing was read.
         """
         ...
 
@@ -107,7 +102,8 @@ class Store(Protocol):
 
         Raises:
             ObjectMissing: there is none.
-            StoreError: it ends before the range does.
+            WrongSize: it ends before the range does.
+            StoreError: what is asked for is no range.
         """
         ...
 
@@ -173,12 +169,9 @@ def check_key(key: str) -> str:
     Raises:
         StoreError: it is not.
     """
-    segments = key.split("/")
-    if len(key) > KEY_MAX_BYTES or any(
-        len(part) > SEGMENT_MAX_BYTES or not _SEGMENT.fullmatch(part) for part in segments
-    ):
+    if not is_object_key(key):
         raise StoreError(
-            f"{key[:200]!r} is not a key of a store: relative, plain segments, at most {KEY_MAX_BYTES} bytes"
+            f"{key[:200]!r} is not a key of a store: relative, plain segments, at most {OBJECT_KEY_MAX_BYTES} bytes"
         )
     return key
 
@@ -204,7 +197,7 @@ def check_prefix(prefix: str) -> str:
 
 def is_segment(name: str) -> bool:
     """Whether a name can be a segment of a key."""
-    return len(name) <= SEGMENT_MAX_BYTES and _SEGMENT.fullmatch(name) is not None
+    return OBJECT_SEGMENT.fullmatch(name) is not None
 
 
 def brief_key(key: str) -> str:

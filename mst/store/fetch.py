@@ -14,12 +14,14 @@ from mst.store.contract import Store
 from mst.store.find import read_run
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing
-from mst.store.place import hidden_beside, make, put_in_place
+from mst.store.place import hidden_beside, put_in_place
+from mst.store.streams import local_error
 from mst.store.transfer import each_as_it_ends
 from mst.store.unpack import Range, Unpacker, Wanted
 
 FETCHERS = 3
 """Ranges and large files in transfer at once. In memory: a range more, while its small files are written."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def fetch_run(
@@ -119,9 +121,14 @@ def fetch_listing(
 
 
 def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
-    make(path.parent)
-    if path.exists():
-        raise CorruptFile(f"{store.uri}: {file.path} is listed twice")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Taken before it is filled: whoever else writes this path then learns that it is listed twice.
+        os.close(os.open(path, _NEW, 0o666))
+    except (FileExistsError, NotADirectoryError) as error:
+        raise CorruptFile(f"{store.uri}: {file.path} is listed twice, or is a file and a folder") from error
+    except OSError as error:
+        raise local_error("write", path, error) from error
     try:
         fetch_file(store, key, path, size=file.size, sha256=file.sha256)
     except ObjectMissing as error:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mst.errors import ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
+from mst.errors import ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable, WrongSize
 from mst.store.contract import (
     GET_MAX_BYTES,
     Digested,
@@ -30,7 +30,7 @@ from mst.store.contract import (
     check_range,
     is_segment,
 )
-from mst.store.streams import FULL, pieces, read_chunks, save
+from mst.store.streams import FULL, pieces, read_chunks, save, write_all
 
 LOCK_WAIT_S = 10.0
 _LOCK_POLL_S = 0.005
@@ -58,7 +58,7 @@ class FileStore:
         with self._mapped("read", key), path.open("rb") as source:
             size = os.fstat(source.fileno()).st_size
             if size > max_bytes:
-                raise StoreError(f"{self.uri}: {key} has {size} bytes, more than the {max_bytes} allowed here")
+                raise WrongSize(f"{self.uri}: {key} has {size} bytes, more than the {max_bytes} allowed here")
             return source.read()
 
     def get_to(self, key: str, path: Path) -> Digested:
@@ -74,7 +74,7 @@ class FileStore:
             data = source.read(length)
             size = os.fstat(source.fileno()).st_size
         if start + length > size or len(data) != length:
-            raise StoreError(f"{self.uri}: {key} ends before byte {start + length}")
+            raise WrongSize(f"{self.uri}: {key} ends before byte {start + length}")
         return data
 
     def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
@@ -282,7 +282,7 @@ def _write_temporary(folder: Path, chunks: Iterable[bytes | memoryview]) -> Path
     try:
         with os.fdopen(handle, "wb", buffering=0) as sink:
             for chunk in chunks:
-                _write_all(sink.fileno(), chunk)
+                write_all(sink.fileno(), chunk)
             # File systems stamp with the tick of the kernel's clock, so that two writes could look the same.
             now_ns = time.time_ns()
             os.utime(sink.fileno(), ns=(now_ns, now_ns))
@@ -291,12 +291,6 @@ def _write_temporary(folder: Path, chunks: Iterable[bytes | memoryview]) -> Path
         path.unlink(missing_ok=True)
         raise
     return path
-
-
-def _write_all(handle: int, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 def _rename(temporary: Path, target: Path) -> None:

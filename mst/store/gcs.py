@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import http.client
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,9 @@ from mst.errors import (
     StoreError,
     StoreUnavailable,
     UsageError,
+    WrongSize,
 )
+from mst.model.keys import is_object_key
 from mst.store.address import read_address
 from mst.store.contract import (
     GET_MAX_BYTES,
@@ -38,6 +40,7 @@ from mst.store.contract import (
     check_key,
     check_prefix,
     check_range,
+    is_segment,
 )
 from mst.store.streams import file_size, pieces, save
 
@@ -100,7 +103,7 @@ class GcsStore:
         """See `Store.get`."""
         blob = self._found(key)
         if (blob.size or 0) > max_bytes:
-            raise StoreError(f"{self.uri}: {key} has {blob.size} bytes, more than the {max_bytes} allowed here")
+            raise WrongSize(f"{self.uri}: {key} has {blob.size} bytes, more than the {max_bytes} allowed here")
         with self._mapped("read", key):
             # One version: an object that is replaced between the two requests is missing rather than mixed.
             data = bytes(blob.download_as_bytes(**_ONCE, if_generation_match=blob.generation))
@@ -173,8 +176,8 @@ class GcsStore:
         below = self._below(check_prefix(prefix))
         with self._mapped("list", prefix):
             found = self._client.list_blobs(self._bucket, prefix=below, delimiter="/", **_ONCE)
-            objects = tuple(self._info(blob) for blob in found)
-            folders = tuple(name.rstrip("/").rpartition("/")[2] for name in found.prefixes)
+            objects = tuple(self._ours(found))
+            folders = tuple(filter(is_segment, (name.rstrip("/").rpartition("/")[2] for name in found.prefixes)))
         return Folder(objects, folders)
 
     def delete(self, key: str) -> None:
@@ -224,8 +227,7 @@ class GcsStore:
 
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
         with self._mapped("list", prefix):
-            for blob in self._client.list_blobs(self._bucket, prefix=self._below(prefix), **_ONCE):
-                yield self._info(blob)
+            yield from self._ours(self._client.list_blobs(self._bucket, prefix=self._below(prefix), **_ONCE))
 
     def _chunks(self, key: str) -> Iterator[bytes]:
         blob = self._found(key)
@@ -245,6 +247,10 @@ class GcsStore:
         key = str(blob.name).removeprefix(self._prefix)
         return ObjectInfo(key, int(blob.size or 0), str(blob.generation), blob.updated)
 
+    def _ours(self, found: Iterable[Blob]) -> Iterator[ObjectInfo]:
+        """Without what others keep in the bucket, and the objects by which consoles remember empty folders."""
+        return (info for info in map(self._info, found) if is_object_key(info.key))
+
     def _check_length(self, key: str, found: int, promised: int) -> None:
         if found != promised:
             raise StoreUnavailable(f"{self.uri}: {key} broke off after {found} of {promised} bytes")
@@ -252,7 +258,7 @@ class GcsStore:
     def _check_reaches(self, key: str, end: int) -> None:
         found = self._found(key)
         if (found.size or 0) < end:
-            raise StoreError(f"{self.uri}: {key} ends before byte {end}, it has {found.size} bytes")
+            raise WrongSize(f"{self.uri}: {key} ends before byte {end}, it has {found.size} bytes")
 
     @contextmanager
     def _mapped(self, action: str, key: str) -> Iterator[None]:

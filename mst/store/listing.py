@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mst.errors import DigestMismatch
+from mst.errors import CorruptFile, DigestMismatch
 from mst.model.base import digest_bytes
 from mst.model.manifest import ManifestFile, Pack, PackEntry, RunManifest, SourceRun
 from mst.store.contract import Store
@@ -66,11 +66,15 @@ def read_pack_index(store: Store, listing: Listing, pack: Pack) -> Iterator[Pack
     Raises:
         ObjectMissing: the index is gone.
         DigestMismatch: it has other bytes than the manifest says; names the object.
-        CorruptFile: it has those bytes, and they are no index of this pack.
+        CorruptFile: it is longer, or has those bytes and they are no index of this pack.
     """
     key = listing.index_key(pack)
-    data = store.get(key, max_bytes=INDEX_MAX_BYTES)
+    if pack.index_size > INDEX_MAX_BYTES:
+        raise CorruptFile(
+            f"{store.uri}: {key} is listed with {pack.index_size} bytes, an index has {INDEX_MAX_BYTES} at most"
+        )
+    data = store.get(key, max_bytes=pack.index_size)
     found = digest_bytes(data)
     if found != pack.index_sha256:
         raise DigestMismatch(f"{store.uri}: the object {key} is corrupt: SHA-256 {found}, {pack.index_sha256} stored")
-    return read_index(data, f"{store.uri}: {key}", pack=pack.sha256, pack_size=pack.size)
+    return read_index(data, f"{store.uri}: {key}", pack=pack.sha256, pack_size=pack.size, files=pack.files)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mst.errors import ObjectMissing, PreconditionFailed, StoreError
+from mst.errors import ObjectMissing, PreconditionFailed, StoreError, WrongSize
+from mst.model.keys import is_object_key
 from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, check_key, check_prefix, check_range
 from mst.store.streams import pieces, save
 
@@ -30,7 +31,7 @@ class MemoryStore:
         """See `Store.get`."""
         data = self._read(key)
         if len(data) > max_bytes:
-            raise StoreError(f"{self.uri}: {key} has {len(data)} bytes, more than the {max_bytes} allowed here")
+            raise WrongSize(f"{self.uri}: {key} has {len(data)} bytes, more than the {max_bytes} allowed here")
         return data
 
     def get_to(self, key: str, path: Path) -> Digested:
@@ -42,7 +43,7 @@ class MemoryStore:
         check_range(key, start, length)
         data = self._read(key)
         if start + length > len(data):
-            raise StoreError(f"{self.uri}: {key} ends before byte {start + length}")
+            raise WrongSize(f"{self.uri}: {key} ends before byte {start + length}")
         return data[start : start + length]
 
     def put(self, key: str, data: bytes | memoryview | Path, *, sha256: str | None = None) -> None:
@@ -76,7 +77,11 @@ class MemoryStore:
         """See `Store.list`."""
         start = f"{check_prefix(prefix)}/" if prefix else ""
         with self._lock:
-            found = [_info(key, entry) for key, entry in self._objects.items() if key.startswith(start)]
+            found = [
+                _info(key, entry)
+                for key, entry in self._objects.items()
+                if key.startswith(start) and is_object_key(key)
+            ]
         return iter(found)
 
     def list_folder(self, prefix: str) -> Folder:

@@ -7,7 +7,7 @@ obstore's own retries are off: a retry that it makes for us would hide that a co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,8 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from mst.errors import MstError, ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
+from mst.errors import MstError, ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable, WrongSize
+from mst.model.keys import is_object_key
 from mst.store.contract import (
     GET_MAX_BYTES,
     Digested,
@@ -32,6 +33,7 @@ from mst.store.contract import (
     check_key,
     check_prefix,
     check_range,
+    is_segment,
 )
 from mst.store.streams import file_size, pieces, save
 
@@ -55,6 +57,8 @@ _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|\(code: ([A-Za-z]{1,60})\)")
 _ASKED = re.compile(r"performing [A-Z]+ (https?://[^/?#\s@]+)")
 _CAUSE = re.compile(r'\b(?:message|error): "([^"\n]{1,120})"')
 """In the library's account of what lies below: what the operating system said."""
+_FOREIGN = re.compile(r'object with invalid path: .*? Path "(.*?)": ', re.DOTALL)
+"""The library lists nothing of a folder in which an object has such a name."""
 _CREDENTIAL_HOSTS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request")
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
 _DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", *_EXPIRED}
@@ -101,7 +105,7 @@ class ObstoreStore:
             found = obstore.get(self._backend, key)
             size = found.meta["size"]
             if size > max_bytes:
-                raise StoreError(f"{self.uri}: {key} has {size} bytes, more than the {max_bytes} allowed here")
+                raise WrongSize(f"{self.uri}: {key} has {size} bytes, more than the {max_bytes} allowed here")
             data = bytes(found.bytes())
         self._check_length(key, len(data), size)
         return data
@@ -117,7 +121,9 @@ class ObstoreStore:
         try:
             with self._mapped("read", key):
                 data = self._range(key, start, length) if length else b""
-        except StoreUnavailable:
+        except (ObjectMissing, StoreDenied):
+            raise
+        except StoreError:
             self._check_reaches(key, start + length)
             raise
         if len(data) != length or not length:
@@ -167,8 +173,8 @@ class ObstoreStore:
         """See `Store.list_folder`."""
         with self._mapped("list", check_prefix(prefix)):
             found = obstore.list_with_delimiter(self._backend, prefix or None)
-        folders = tuple(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
-        return Folder(tuple(self._info(meta) for meta in found["objects"]), folders)
+        names = (path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
+        return Folder(tuple(self._ours(found["objects"], prefix)), tuple(filter(is_segment, names)))
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
@@ -185,7 +191,11 @@ class ObstoreStore:
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
         with self._mapped("list", prefix):
             for page in obstore.list(self._backend, prefix or None, chunk_size=LIST_PAGE):
-                yield from (self._info(meta) for meta in page)
+                yield from self._ours(page, prefix)
+
+    def _ours(self, page: Iterable[ObjectMeta], prefix: str) -> Iterator[ObjectInfo]:
+        """Without what others keep in the bucket, and the objects by which consoles remember empty folders."""
+        return (self._info(meta) for meta in page if meta["path"] != prefix and is_object_key(meta["path"]))
 
     def _chunks(self, key: str) -> Iterator[bytes]:
         seen = 0
@@ -210,7 +220,7 @@ class ObstoreStore:
         if found is None:
             raise ObjectMissing(f"{self.uri}: no object {key}")
         if found.size < end:
-            raise StoreError(f"{self.uri}: {key} ends before byte {end}, it has {found.size} bytes")
+            raise WrongSize(f"{self.uri}: {key} ends before byte {end}, it has {found.size} bytes")
 
     def _info(self, meta: ObjectMeta) -> ObjectInfo:
         version = meta["version"] if self._versioned_by == "version" else meta["e_tag"]
@@ -292,6 +302,9 @@ def _why_denied(text: str, code: str | None, hint: str) -> str:
 
 
 def _unanswered(what: str, text: str) -> StoreError:
+    if (named := _FOREIGN.search(text)) is not None:
+        name = named[1][:200]
+        return StoreError(f"{what}: {name!r} is no name of ours; remove it, or give mst a prefix of its own")
     asked = _ASKED.search(text)
     answer = f"{what}: no answer{f' from {asked[1]}' if asked else ''}"
     if "InvalidContentType" in text:

@@ -192,7 +192,7 @@ def _line(path: str, size: int, sha256: str, offset: int, executable: bool) -> b
     return f'{{"path":{encode_basestring(path)},{where}{more}}}\n'.encode()
 
 
-def read_index(index: bytes, place: str, *, pack: str, pack_size: int) -> Iterator[PackEntry]:
+def read_index(index: bytes, place: str, *, pack: str, pack_size: int, files: int) -> Iterator[PackEntry]:
     """The entries of an index, one at a time, in order. The first line is checked before this returns.
 
     Args:
@@ -200,6 +200,7 @@ def read_index(index: bytes, place: str, *, pack: str, pack_size: int) -> Iterat
         place: named in errors.
         pack: SHA-256 of the pack that it must be of.
         pack_size: the pack's size.
+        files: how many it lists.
 
     Raises:
         CorruptFile: a line that is wrong, out of order or outside the pack; lines missing; another pack's index.
@@ -209,6 +210,8 @@ def read_index(index: bytes, place: str, *, pack: str, pack_size: int) -> Iterat
     header = PackHeader.from_json(index[:end], place)
     if (header.pack, header.pack_size) != (pack, pack_size):
         raise CorruptFile(f"{place}: is the index of another pack, {header.pack}")
+    if header.files != files:
+        raise CorruptFile(f"{place}: lists {header.files} files instead of {files}")
     return _entries(index, end, header, place)
 
 

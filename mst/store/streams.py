@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from mst.store.contract import Digested
 CHUNK_BYTES = 1024 * 1024
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when there is no room."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
@@ -94,19 +96,28 @@ def save(chunks: Iterable[bytes | memoryview], path: Path) -> Digested:
     seen, size = hashlib.sha256(), 0
     try:
         with _local("write", path):
-            sink = path.open("wb")
-        with sink:
+            handle = os.open(path, _NEW, 0o666)
+        try:
             for chunk in chunks:
                 seen.update(chunk)
                 size += len(chunk)
                 with _local("write", path):
-                    sink.write(chunk)
+                    write_all(handle, chunk)
+        finally:
+            # Some file systems say only now that there is no room.
             with _local("write", path):
-                sink.flush()
+                os.close(handle)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     return Digested(size, seen.hexdigest())
+
+
+def write_all(handle: int, data: bytes | memoryview) -> None:
+    """Write bytes to an open file, in as many calls as the system wants."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
 
 
 def _local_chunks(path: Path) -> Iterator[bytes]:
@@ -119,5 +130,10 @@ def _local(action: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        mend = "; free some space there" if error.errno in FULL else ""
-        raise StoreError(f"cannot {action} {path}: {error.strerror or error}{mend}") from error
+        raise local_error(action, path, error) from error
+
+
+def local_error(action: str, path: Path | str, error: OSError) -> StoreError:
+    """What this machine's disk refused, in one line."""
+    mend = "; free some space there" if error.errno in FULL else ""
+    return StoreError(f"cannot {action} {path}: {error.strerror or error}{mend}")

@@ -10,18 +10,20 @@ from functools import partial
 from pathlib import Path
 
 from mst.config.files import write_atomic
-from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
+from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing, WrongSize
 from mst.model.base import digest_bytes
 from mst.model.manifest import ManifestFile, Pack, PackEntry, PackHeader, ShardManifest
-from mst.store.contract import Store
+from mst.store.contract import Store, is_segment
 from mst.store.fetch import fetch_file
 from mst.store.layout import RunKeys, ShardKeys, index_key, pack_key
 from mst.store.listing import Listing, read_pack_index
 from mst.store.pack import INDEX_MAX_BYTES, PackIndex, Window, read_index, windows
+from mst.store.streams import local_error
 from mst.store.transfer import each
 from mst.store.unpack import read_window
 
 UNIT_MAX_BYTES = 64 * 1024 * 1024
+_FOLDERS = ("units", "artifacts")
 READERS = 8
 """Single objects and ranges of packs in transfer at once."""
 
@@ -52,8 +54,8 @@ class StoredUnits:
         units = f"{keys.units(attempt)}/"
         found = {info.key: info.size for info in store.list(self._folder)}
         for key in sorted(found):
-            if key.startswith(units):
-                name = key.removeprefix(units)
+            name = key.removeprefix(units)
+            if key.startswith(units) and is_segment(name):
                 self._singles[name], self._sizes[name] = key, found[key]
             elif key.startswith(f"{self._folder}/indexes/"):
                 self._learn(key, found)
@@ -89,7 +91,7 @@ class StoredUnits:
     def _read_single(self, name: str, max_bytes: int) -> list[tuple[str, bytes]]:
         try:
             data = self._store.get(self._singles[name], max_bytes=max_bytes)
-        except ObjectMissing:
+        except (ObjectMissing, WrongSize):
             return []
         self._read[name], self._sizes[name] = digest_bytes(data), len(data)
         return [(name, data)]
@@ -98,7 +100,7 @@ class StoredUnits:
         try:
             found = read_window(self._store, key, window, wrong=lambda _: None)
             return [(_name(entry), bytes(content)) for entry, content in found]
-        except ObjectMissing:
+        except (ObjectMissing, WrongSize):
             return []
 
     def listed(self, names: Iterable[str]) -> tuple[list[ManifestFile], list[Pack]]:
@@ -141,7 +143,8 @@ class StoredUnits:
             if digest_bytes(data) != digest:
                 return
             header = PackHeader.from_json(data[: data.find(b"\n") + 1], key)
-            entries = list(read_index(data, key, pack=header.pack, pack_size=header.pack_size))
+            found_in = read_index(data, key, pack=header.pack, pack_size=header.pack_size, files=header.files)
+            entries = [entry for entry in found_in if _is_of_unit(entry.path)]
         except (ObjectMissing, CorruptFile, FormatError):
             return
         packed = pack_key(self._folder, header.pack)
@@ -152,6 +155,12 @@ class StoredUnits:
             name = _name(entry)
             self._packed[name] = _Packed(pack, entry)
             self._sizes[name] = entry.size
+
+
+def _is_of_unit(path: str) -> bool:
+    """Whether a path can be a unit's or an artifact's: what an attempt lists otherwise goes nowhere."""
+    folder, _, name = path.partition("/")
+    return folder in _FOLDERS and is_segment(name)
 
 
 def _name(entry: PackEntry) -> str:
@@ -198,6 +207,8 @@ def fetch_listed(store: Store, listing: Listing, into: Path, *, workers: int = R
     def bring(item: ManifestFile | Pack) -> list[str]:
         if isinstance(item, Pack):
             return _unpack(store, listing, item, into, turn)
+        if not _is_of_unit(item.path):
+            return [_foreign(store, listing.file_key(item), item.path)]
         return _bring(store, listing.file_key(item), item, into / item.path)
 
     items: list[ManifestFile | Pack] = [*listing.files, *listing.packs]
@@ -207,7 +218,10 @@ def fetch_listed(store: Store, listing: Listing, into: Path, *, workers: int = R
 def _bring(store: Store, key: str, file: ManifestFile, target: Path) -> list[str]:
     if _is_there(target, file.size):
         return []
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise local_error("write", target, error) from error
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
         fetch_file(store, key, temporary, size=file.size, sha256=file.sha256)
@@ -215,15 +229,28 @@ def _bring(store: Store, key: str, file: ManifestFile, target: Path) -> list[str
         return [f"{store.uri}: the object {key} ({file.path}) is listed but gone"]
     except DigestMismatch as error:
         return [f"{error} ({file.path})"]
-    temporary.replace(target)
+    try:
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise local_error("write", target, error) from error
     return []
+
+
+def _foreign(store: Store, key: str, path: str) -> str:
+    return f"{store.uri}: the object {key} is listed as {path}, which is no unit and no artifact"
 
 
 def _unpack(store: Store, listing: Listing, pack: Pack, into: Path, turn: threading.Lock) -> list[str]:
     faults: list[str] = []
     key = listing.index_key(pack)
     try:
-        entries = [one for one in read_pack_index(store, listing, pack) if not _is_there(into / one.path, one.size)]
+        entries: list[PackEntry] = []
+        for one in read_pack_index(store, listing, pack):
+            if not _is_of_unit(one.path):
+                faults.append(_foreign(store, key, one.path))
+            elif not _is_there(into / one.path, one.size):
+                entries.append(one)
         key = listing.pack_key(pack)
         for window in windows(entries):
             found = read_window(store, key, window, wrong=lambda error: faults.append(str(error)))
@@ -240,5 +267,5 @@ def _unpack(store: Store, listing: Listing, pack: Pack, into: Path, turn: thread
 def _is_there(path: Path, size: int) -> bool:
     try:
         return path.stat().st_size == size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False

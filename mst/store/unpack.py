@@ -16,6 +16,7 @@ from mst.model.manifest import Pack, PackEntry
 from mst.store.contract import Store
 from mst.store.listing import Listing, read_pack_index
 from mst.store.pack import Window, windows
+from mst.store.streams import local_error
 from mst.store.transfer import one_ahead
 
 Wanted = Callable[[str], bool]
@@ -210,10 +211,7 @@ class Unpacker:
             place = f"{self._store.uri}: {self._listing.index_key(found.pack)}"
             raise CorruptFile(f"{place}: {path} is listed twice, or is a file and a folder") from error
         except OSError as error:
-            place = f"{self._folder}/{path}"
-            raise StoreError(
-                f"cannot write {place}: {error.strerror or error}; free some space or fetch elsewhere"
-            ) from error
+            raise local_error("write", f"{self._folder}/{path}", error) from error
 
     def _make(self, folder: str) -> None:
         if not folder:

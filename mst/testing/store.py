@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mst.errors import DigestMismatch, ObjectMissing, PreconditionFailed, StoreError
-from mst.store.contract import Store
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, PreconditionFailed, StoreError, WrongSize
+from mst.store.contract import Folder, Store
 
 BIG_BYTES = 12 * 1024 * 1024 + 7
 RACERS = 16
@@ -37,6 +37,7 @@ BAD_KEYS = [
     "a b",
     "x" * 901,
 ]
+FOREIGN = ["my folder/x", ".hidden/x", "e/runs/my notes", "e/runs/.hidden", "e/runs/\u00fcber/x", "e/runs/a;b"]
 
 
 class RawStore(ABC):
@@ -118,8 +119,9 @@ class StoreContract:
     def test_get_refuses_more_than_allowed(self, store: Store) -> None:
         store.put("a", b"12345")
         assert store.get("a", max_bytes=5) == b"12345"
-        with pytest.raises(StoreError, match="5 bytes"):
+        with pytest.raises(WrongSize, match="a has 5 bytes") as caught:
             store.get("a", max_bytes=4)
+        assert isinstance(caught.value, CorruptFile)
 
     def test_a_range_is_those_bytes(self, store: Store, raw: RawStore) -> None:
         raw.write("a/r", bytes(range(200)))
@@ -135,6 +137,7 @@ class StoreContract:
                 store.get_range("a", start, length)
             assert not caught.value.retryable
             assert not isinstance(caught.value, ObjectMissing)
+            assert isinstance(caught.value, WrongSize) == (start >= 0 and length >= 0)
         with pytest.raises(ObjectMissing):
             store.get_range("b", 0, 1)
 
@@ -312,6 +315,17 @@ class StoreContract:
         assert {info.key for info in inside.objects} == {"r/m.1.json", "r/m.2.json"}
         assert set(inside.folders) == {"blobs", "x"}
         assert store.list_folder("nope") == type(top)((), ())
+
+    def test_foreign_objects_are_not_listed(self, store: Store, raw: RawStore) -> None:
+        """Somebody else may keep things in the same bucket: what has no key's name is none of ours."""
+        for key in FOREIGN:
+            raw.write(key, b"x")
+        store.put("e/runs/ours", b"x")
+        assert [info.key for info in store.list("")] == ["e/runs/ours"]
+        assert [info.key for info in store.list("e")] == ["e/runs/ours"]
+        assert store.list_folder("") == Folder((), ("e",))
+        inside = store.list_folder("e/runs")
+        assert ([info.key for info in inside.objects], inside.folders) == (["e/runs/ours"], ())
 
     def test_delete_removes_and_may_be_repeated(self, store: Store, raw: RawStore) -> None:
         store.put("a/b/c", b"x")

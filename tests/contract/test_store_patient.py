@@ -1,6 +1,7 @@
 """The store contract on the wrapper that every opened store has: patience must not change what a store does."""
 
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,7 +17,7 @@ class RawInner(RawStore):
         return self._inner.get(key) if self._inner.head(key) else None
 
     def write(self, key, data):
-        self._inner.put(key, data)
+        self._inner._objects[key] = (data, 10**9 + len(self._inner._objects), datetime.now(UTC))
 
     def keys(self):
         return {info.key for info in self._inner.list("")}

@@ -117,7 +117,7 @@ def test_unknown_fields_of_a_newer_minor_version_are_ignored():
         ({"files": [{"path": "../x", "size": 1, "sha256": SHA}]}, "plain relative path"),
         ({"files": [{"path": "x", "size": -1, "sha256": SHA}]}, "size"),
         ({"files": [{"path": "x", "size": 1, "sha256": SHA}] * 2}, "listed twice"),
-        ({"files": [{"path": "x", "size": 1, "sha256": SHA, "object": "../../other"}]}, "plain relative path"),
+        ({"files": [{"path": "x", "size": 1, "sha256": SHA, "object": "../../other"}]}, "not a key of a store"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_place(change, message):

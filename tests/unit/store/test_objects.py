@@ -1,7 +1,7 @@
 """A server's answers in our words, where a real server can't be brought to give them."""
 
 import pytest
-from obstore.exceptions import GenericError, PermissionDeniedError
+from obstore.exceptions import GenericError, InvalidPathError, PermissionDeniedError
 from obstore.store import MemoryStore as Backend
 
 from mst.errors import StoreDenied, StoreError, StoreUnavailable
@@ -70,6 +70,17 @@ def test_an_answer_becomes_one_clear_line(text, kind, message):
     assert "\n" not in str(made)
     assert "signature" not in str(made)
     assert made.retryable is (kind is StoreUnavailable)
+
+
+def test_a_foreign_name_that_breaks_a_listing_is_named():
+    store = ObstoreStore(Backend(), uri="s3://bucket/p", hint="HINT")
+    text = 'Encountered object with invalid path: Error parsing Path "p/a//b": Path contained empty path segment'
+    made = store._error(InvalidPathError(text), "list", "")
+    assert str(made) == (
+        "cannot list objects in s3://bucket/p: 'p/a//b' is no name of ours; "
+        "remove it, or give mst a prefix of its own"
+    )
+    assert type(made) is StoreError
 
 
 def test_a_refusal_without_words_is_a_refusal():

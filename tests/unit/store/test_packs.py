@@ -350,7 +350,7 @@ def forge(store, manifest, index):
         (b'"offset":11', b'"offset":60', CorruptFile, "line 3: out of order, or outside"),
         (b'"offset":11', b'"offset":0', CorruptFile, None),
         (b'"length":11', b'"length":12', CorruptFile, "line 2: .*length and size differ"),
-        (b'"files":5', b'"files":6', CorruptFile, "lists 5 files instead of 6"),
+        (b'"files":5', b'"files":6', CorruptFile, "lists 6 files instead of 5"),
         (b"mst.pack/v1", b"mst.pack/v2", FormatError, "upgrade"),
         (b'"packSize":55', b'"packSize":54', CorruptFile, "index of another pack"),
         (b'{"path":"t/004.json"', b'{"path":"t/004.json', CorruptFile, "line 6"),
@@ -403,7 +403,7 @@ def test_what_goes_into_packs_comes_out(contents, pack_bytes):
     for packed in packs:
         pack = packed.pack
         assert (sha(packed.data), sha(packed.index)) == (pack.sha256, pack.index_sha256)
-        for entry in read_index(packed.index, "here", pack=pack.sha256, pack_size=pack.size):
+        for entry in read_index(packed.index, "here", pack=pack.sha256, pack_size=pack.size, files=pack.files):
             assert pack.first <= entry.path <= pack.last
             found[entry.path] = packed.data[entry.offset : entry.offset + entry.length]
     assert found == {f"{n:03}": data for n, data in enumerate(contents)}
@@ -497,7 +497,11 @@ def test_the_line_of_a_long_index_that_is_wrong_is_told(lines, place):
     for number in range(1000):
         packer.add(f"t/{number:04}.json", b"%d" % number, sha(b"%d" % number))
     packed = packer.finish()
-    read = lambda index: list(read_index(index, "here", pack=packed.pack.sha256, pack_size=packed.pack.size))  # noqa: E731 - twice
+    pack = packed.pack
+
+    def read(index):
+        return list(read_index(index, "here", pack=pack.sha256, pack_size=pack.size, files=pack.files))
+
     assert [entry.path for entry in read(packed.index)] == [f"t/{number:04}.json" for number in range(1000)]
     with pytest.raises(CorruptFile, match=place):
         read(b"".join(lines(packed.index.splitlines(keepends=True))))

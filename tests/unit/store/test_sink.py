@@ -277,7 +277,9 @@ def packed_paths(store, packs):
     return {
         entry.path
         for pack in packs
-        for entry in read_index(store.get(pack.index_object), "x", pack=pack.sha256, pack_size=pack.size)
+        for entry in read_index(
+            store.get(pack.index_object), "x", pack=pack.sha256, pack_size=pack.size, files=pack.files
+        )
     }
 
 
