@@ -294,6 +294,8 @@ class DispatchRecord(Sealed):
     key_id: KeyId
     recipients: list[str] = []
     """Public age recipients that the grant is sealed to."""
+    plan_sha256: Sha256 | None = None
+    """Of `plan.json` beside it; records of earlier versions do not say."""
 
     @property
     def scope(self) -> str:

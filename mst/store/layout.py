@@ -3,7 +3,7 @@
 <eval>/latest.json
 <eval>/clock                                  written to learn the store's time
 <eval>/runs/<run>/manifest.<generation>.json   claim.json   blobs/<sha256>   packs/<sha256>   indexes/<sha256>
-<eval>/dispatches/<run>/<dispatch>/dispatch.json   closed.json   bundles/<sha256>   blobs/<sha256>
+<eval>/dispatches/<run>/<dispatch>/dispatch.json   plan.json   closed.json   bundles/<sha256>   blobs/<sha256>
     .../shards/<i>/manifest.json   attempts/<attempt ID>/units/<name>   packs/<sha256>   indexes/<sha256>
 """
 
@@ -138,13 +138,23 @@ class DispatchKeys:
         return f"{self.folder}/closed.json"
 
     @property
+    def plan(self) -> str:
+        """`plan.json`: the units that were sent, whose digest `dispatch.json` has."""
+        return f"{self.folder}/plan.json"
+
+    @property
+    def bundles(self) -> str:
+        """The folder of shards' inputs."""
+        return f"{self.folder}/bundles"
+
+    @property
     def shards(self) -> str:
         """The folder of the dispatch's shards."""
         return f"{self.folder}/shards"
 
     def bundle(self, sha256: str) -> str:
         """A shard's input."""
-        return f"{self.folder}/bundles/{sha256}"
+        return f"{self.bundles}/{sha256}"
 
     def blob(self, sha256: str) -> str:
         """A large artifact, copied here for the workers."""

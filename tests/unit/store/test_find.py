@@ -28,7 +28,12 @@ def filled(store, facts, run_dir):
     """A store with a run, its gradings 2 to 11, and another run; the last one is the latest."""
     for run_id in [RUN, *(f"{RUN}.g{number}" for number in range(2, 12)), "20260302T030405Z-def456"]:
         push_run(
-            store, run_dir, eval_name="my eval", run_id=run_id, facts=facts, latest=latest(run_id, f"{run_id[:4]}-01-02")
+            store,
+            run_dir,
+            eval_name="my eval",
+            run_id=run_id,
+            facts=facts,
+            latest=latest(run_id, f"{run_id[:4]}-01-02"),
         )
     return Counting(store)
 
