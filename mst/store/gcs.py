@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 SETTINGS = ("endpoint_url", "kms_key", "project")
 PART_BYTES = 8 * 1024 * 1024
 """Larger uploads go in parts of this size; a multiple of 256 KiB, as the API wants."""
-TIMEOUT_S = (10.0, 120.0)
-"""To connect, and between two pieces of an answer."""
+TIMEOUT_S = (10.0, 30.0)
+"""To connect, and without a byte of an answer."""
 _LATER = {408, 409, 429}
 _HINT = (
     "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`, and check that the role"
@@ -202,6 +202,8 @@ class GcsStore:
         else:
             client = storage.Client(project=project, client_options=options)
         _widen(client)
+        # It would ask for the bucket in a thread of its own, for traces: a request that workers may not make.
+        client._bucket_metadata_cache = None  # noqa: SLF001 - the client has no other way for one client
         return client
 
     @cached_property

@@ -50,6 +50,12 @@ PARTS_AT_ONCE = 4
 STREAM_BYTES = 1024 * 1024
 LIST_PAGE = 1000
 
+SILENCE_S = 30.0
+"""A request that gets no byte for so long is given up."""
+BULK_SILENCE_S = 300.0
+"""The same for one that sends more than `SMALL_BYTES`: no byte comes before all are sent, and a line may be slow."""
+SMALL_BYTES = 256 * 1024
+
 NO_RETRIES: RetryConfig = {"max_retries": 0}
 
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -65,15 +71,12 @@ _DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", 
 _LATER_CODES = {"RequestTimeout", "SlowDown", "Throttling", "OperationAborted", "ConditionalRequestConflict"}
 
 
-def client_options(endpoint_url: str | None) -> ClientConfig:
-    """Time limits of a connection; plain HTTP only where the endpoint says so.
-
-    A stalled connection ends after two minutes, in which a part of a slow upload must be through.
-    """
+def client_options(endpoint_url: str | None, *, silence_s: float) -> ClientConfig:
+    """Time limits of a connection; plain HTTP only where the endpoint says so."""
     return {
         "allow_http": bool(endpoint_url and endpoint_url.startswith("http://")),
         "connect_timeout": timedelta(seconds=10),
-        "read_timeout": timedelta(minutes=2),
+        "read_timeout": timedelta(seconds=silence_s),
         "timeout": timedelta(hours=2),
     }
 
@@ -83,13 +86,23 @@ class ObstoreStore:
 
     Args:
         backend: the bucket with its prefix, its own retries off.
+        bulk: the same for what takes long to send; `backend` by default.
         uri: without secrets, for messages.
         hint: what a user may do when the store refuses; ends its messages.
         versioned_by: the name under which this kind of store tells versions: `e_tag` (S3) or `version` (GCS).
     """
 
-    def __init__(self, backend: ObjectStore, *, uri: str, hint: str, versioned_by: str = "e_tag") -> None:
+    def __init__(
+        self,
+        backend: ObjectStore,
+        *,
+        uri: str,
+        hint: str,
+        versioned_by: str = "e_tag",
+        bulk: ObjectStore | None = None,
+    ) -> None:
         self._backend = backend
+        self._bulk = bulk or backend
         self._uri = uri
         self._hint = hint
         self._versioned_by = versioned_by
@@ -142,7 +155,7 @@ class ObstoreStore:
             return
         with self._mapped("write", key):
             part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
-            obstore.put(self._backend, key, chunks, chunk_size=part_bytes, max_concurrency=PARTS_AT_ONCE)
+            obstore.put(self._bulk, key, chunks, chunk_size=part_bytes, max_concurrency=PARTS_AT_ONCE)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See `Store.put_if_absent`."""
@@ -185,8 +198,9 @@ class ObstoreStore:
             return
 
     def _put(self, key: str, data: bytes | memoryview, mode: PutMode = "overwrite") -> None:
+        backend = self._backend if len(data) <= SMALL_BYTES else self._bulk
         with self._mapped("write", key):
-            obstore.put(self._backend, key, data, mode=mode, use_multipart=False)
+            obstore.put(backend, key, data, mode=mode, use_multipart=False)
 
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
         with self._mapped("list", prefix):

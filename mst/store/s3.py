@@ -48,19 +48,27 @@ def open_s3(uri: str, environ: Mapping[str, str]) -> Store:
     try:
         from obstore.store import S3Store  # noqa: PLC0415 - optional and heavy
 
-        from mst.store.objects import NO_RETRIES, ObstoreStore, client_options  # noqa: PLC0415 - needs obstore
+        from mst.store import objects  # noqa: PLC0415 - needs obstore
     except ImportError as error:
         raise UsageError("s3: stores need the extra s3: pip install 'mst[s3]'") from error
     endpoint = settings.get("endpoint_url") or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
     config = _config(settings, environ, endpoint)
-    backend = S3Store(
-        address.bucket,
-        prefix=address.prefix or None,
-        config=config,
-        client_options=client_options(endpoint),
-        retry_config=NO_RETRIES,
+
+    def backend(silence_s: float) -> S3Store:
+        return S3Store(
+            address.bucket,
+            prefix=address.prefix or None,
+            config=config,
+            client_options=objects.client_options(endpoint, silence_s=silence_s),
+            retry_config=objects.NO_RETRIES,
+        )
+
+    return objects.ObstoreStore(
+        backend(objects.SILENCE_S),
+        bulk=backend(objects.BULK_SILENCE_S),
+        uri=f"s3://{address.bucket}/{address.prefix}",
+        hint=_HINT,
     )
-    return ObstoreStore(backend, uri=f"s3://{address.bucket}/{address.prefix}", hint=_HINT)
 
 
 def _config(settings: Mapping[str, str], environ: Mapping[str, str], endpoint: str | None) -> S3Config:

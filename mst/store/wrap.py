@@ -39,7 +39,8 @@ class Patience:
     """How long one call goes on trying, and with what clock.
 
     Attributes:
-        patience_s: no new try begins later than this after the first; 0 never tries again.
+        patience_s: no new try begins later than this after the first has failed, however long that took; 0 never tries
+            again.
         sleep: waits so many seconds; may raise to give up early (a drain, a cancel).
         clock: monotonic seconds.
         draw: a uniform number between two bounds.
@@ -63,6 +64,7 @@ class Tries:
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         self._began = patience.clock()
+        self._failed_at: float | None = None
         self._longest_s = FIRST_WAIT_S
         self.failed = 0
         self._told = False
@@ -78,8 +80,11 @@ class Tries:
             raise error
         self.failed += 1
         wait_s = self._patience.draw(self._longest_s / 2, self._longest_s)
-        spent_s = self._patience.clock() - self._began
-        if spent_s + wait_s > self._patience.patience_s:
+        now = self._patience.clock()
+        if self._failed_at is None:
+            self._failed_at = now
+        spent_s = now - self._began
+        if now - self._failed_at + wait_s > self._patience.patience_s:
             raise StoreUnavailable(f"{error} (tried {self.failed} times in {spent_s:.0f} s)") from error
         if spent_s + wait_s > NOTICE_S and not self._told:
             self._told = True
@@ -132,13 +137,14 @@ class PatientStore:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """See `Store.list`. A listing that breaks off starts again and leaves out what it gave; it keeps those keys."""
         tries, given = self._patience.start(), set[str]()
-        listing = self._inner.list(prefix)
+        listing: Iterator[ObjectInfo] | None = None
         while True:
             try:
+                listing = self._inner.list(prefix) if listing is None else listing
                 info = next(listing, None)
             except MstError as error:
                 tries.pause(error)
-                listing = self._inner.list(prefix)
+                listing = None
                 continue
             if info is None:
                 return

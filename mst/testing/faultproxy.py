@@ -1,7 +1,7 @@
 """An HTTP proxy between a client and a real server that breaks chosen requests on the way.
 
-The server really gets the request of a `lost-reply` or a `cut-body`, so what a client does next is tested against true
-state.
+The server really gets the request of each fault on the way back (a lost, cut, silent or stalled answer), so what a
+client does next is tested against true state.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from __future__ import annotations
 import http.client
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-Fault = Literal["lost-reply", "cut-body", "flipped-bit", "reset", "500", "503", "409", "expired", "skewed", "denied"]
+Fault = Literal[
+    "lost-reply", "cut-body", "flipped-bit", "silent", "stalled",
+    "reset", "500", "503", "409", "expired", "skewed", "denied",
+]  # fmt: skip
+"""`silent` gets no byte of its answer, `stalled` half of the body and then none, until the client gives up."""
 Plan = Callable[[str, str], Fault | None]
 """Method and path of a request; what happens to it, None to pass it on."""
 
@@ -120,10 +124,14 @@ class _Handler(BaseHTTPRequestHandler):
             connection.close()
         if fault == "flipped-bit" and content:
             content = content[:-1] + bytes([content[-1] ^ 1])
-        if fault == "lost-reply":
+        if fault == "silent":
+            self._wait()
+        if fault in ("lost-reply", "silent"):
             self._hang_up()
         else:
-            self._answer(answer.status, headers, content, cut=fault == "cut-body")
+            self._answer(answer.status, headers, content, cut=fault in ("cut-body", "stalled"))
+        if fault == "stalled":
+            self._wait()
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes, *, cut: bool = False) -> None:
         self.send_response_only(status)
@@ -141,6 +149,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _hang_up(self) -> None:
         self.close_connection = True
         self.wfile.flush()
+
+    def _wait(self) -> None:
+        """Until the client hangs up, or a minute has passed."""
+        self.connection.settimeout(60)
+        with suppress(OSError):
+            self.connection.recv(1)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gives
         """Say nothing."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mst.errors import ObjectMissing, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable, UsageError
-from mst.store import Patience, open_store, redacted
+from mst.store import Patience, gcs, open_store, redacted
 from mst.store.fetch import fetch_run
 from mst.store.find import list_runs
 from mst.store.publish import RunFacts, push_run
@@ -91,6 +91,32 @@ def test_a_body_that_breaks_off_is_read_again(store, straight, line, tmp_path, s
     line.once("cut-body", "GET", "alt=media")
     store.get_to("a", tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == data
+
+
+@pytest.fixture
+def hasty(monkeypatch, server, line, prefix):
+    """Gives a request up that got no byte for half a second, with patience for a tenth."""
+    monkeypatch.setitem(gcs._ONCE, "timeout", (10, 0.5))
+    at = dataclasses.replace(server, endpoint_url=line.url).uri(prefix)
+    return open_store(at, environ={}, patience=Patience(0.1, draw=lambda *_: 0.01))
+
+
+def test_a_server_that_takes_a_request_and_says_nothing_is_asked_again(hasty, straight, line):
+    straight.put("a", b"x" * 1000)
+    line.once("silent", "GET", "/a")
+    assert hasty.get("a") == b"x" * 1000
+    line.once("stalled", "GET", "alt=media")
+    assert hasty.get("a") == b"x" * 1000
+    line.once("silent", "POST", "/o?")
+    hasty.put_if_absent("m", b"attempt 1")
+    assert straight.get("m") == b"attempt 1"
+
+
+def test_a_server_that_goes_on_saying_nothing_is_given_up_after_a_second_try(hasty, line):
+    line.always("silent")
+    with pytest.raises(StoreUnavailable, match="tried 2 times"):
+        hasty.get("a")
+    assert len(line.seen) == 2
 
 
 def test_an_hour_without_the_store_ends_in_one_clear_line(server, line, prefix):

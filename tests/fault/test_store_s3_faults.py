@@ -3,9 +3,11 @@
 import dataclasses
 import itertools
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -22,7 +24,7 @@ from mst.errors import (
 )
 from mst.model.manifest import ShardManifest
 from mst.model.run import LatestRecord
-from mst.store import Patience, open_store
+from mst.store import Patience, objects, open_store
 from mst.store.commit import commit_shard, read_latest, read_shard, shard_keys
 from mst.store.fetch import fetch_run
 from mst.store.find import list_runs, read_generation, read_run
@@ -161,6 +163,65 @@ def test_a_body_that_breaks_off_is_read_again(store, straight, line, tmp_path, s
     line.once("cut-body", "GET", "/a", times=2)
     store.get_to("a", tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == data
+
+
+@pytest.fixture
+def hasty(monkeypatch, server, line, prefix):
+    """Gives a request up that got no byte for half a second, with patience for a tenth."""
+    monkeypatch.setattr(objects, "SILENCE_S", 0.5)
+    monkeypatch.setattr(objects, "BULK_SILENCE_S", 0.5)
+    through = dataclasses.replace(server, endpoint_url=line.url)
+    return open_store(through.uri(prefix), environ=server.environ(), patience=Patience(0.1, draw=lambda *_: 0.01))
+
+
+def test_a_server_that_takes_a_request_and_says_nothing_is_asked_again(hasty, straight, line, tmp_path):
+    data = os.urandom(300_000)
+    straight.put("a", data)
+    line.once("silent", "GET", "/a")
+    assert hasty.get("a") == data
+    line.once("stalled", "GET", "/a")
+    assert hasty.get_to("a", tmp_path / "a").size == len(data)
+    line.once("silent", "PUT", "/b")
+    hasty.put("b", data)
+    assert straight.get("b") == data
+    # The server has it: whose it is decides, not who got an answer.
+    line.once("silent", "PUT", "/m")
+    hasty.put_if_absent("m", b"attempt 1")
+    assert straight.get("m") == b"attempt 1"
+
+
+def test_a_server_that_goes_on_saying_nothing_is_given_up_after_a_second_try(hasty, straight, line, tmp_path):
+    straight.put("a", os.urandom(300_000))
+    line.always("stalled")
+    with pytest.raises(StoreUnavailable, match="tried 2 times"):
+        hasty.get_to("a", tmp_path / "a")
+    assert line.seen == [("GET", line.seen[0][1])] * 2
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_slow_line_has_time_for_a_large_body(monkeypatch):
+    """Nothing comes back before all is sent, however slowly: that is no silence."""
+    monkeypatch.setattr(objects, "SILENCE_S", 0.2)
+    size = objects.SMALL_BYTES + 1
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(take_slowly, listener, size, 1.0)
+        host = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        open_store(f"s3://bucket?endpoint_url={host}", environ=keys, patience_s=0).put("a", b"x" * size)
+        assert taken.result() >= size
+
+
+def take_slowly(listener, size, seconds):
+    """Take a request of so many bytes, let the client wait, and answer it; how many bytes came."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(30)
+        got = 0
+        while got < size:
+            got += len(connection.recv(1 << 20))
+        threading.Event().wait(seconds)
+        connection.sendall(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: 0\r\n\r\n')
+    return got
 
 
 def test_a_part_that_fails_sends_the_object_again(store, straight, line, tmp_path):

@@ -28,6 +28,7 @@ class Flaky(MemoryStore):
         self.before = []
         self.after = []
         self.calls = 0
+        self.takes = lambda: None
 
     def put(self, key, data, **more):
         self._fail()
@@ -44,6 +45,7 @@ class Flaky(MemoryStore):
     def _fail(self):
         self.calls += 1
         if self.before:
+            self.takes()
             raise self.before.pop()
 
     def _write(self, key, data):
@@ -90,6 +92,19 @@ def test_what_waiting_does_not_mend_is_not_tried_again(store, inner, clock, erro
     with pytest.raises(type(error)):
         store.get("a")
     assert clock.waits == []
+
+
+def test_a_try_that_outlasts_all_patience_is_followed_by_another(store, inner, clock):
+    """A server that took the request and says nothing: patience is for waiting, and nobody has waited yet."""
+    inner.put("a", b"x")
+    inner.before = [StoreUnavailable("silent")]
+    inner.takes = lambda: clock.sleep(120)
+    assert store.get("a") == b"x"
+    inner.before = [StoreUnavailable("silent")] * 100
+    inner.calls = 0
+    with pytest.raises(StoreUnavailable, match=r"tried 2 times in 2\d\d s"):
+        store.get("a")
+    assert inner.calls == 2
 
 
 def test_without_patience_nothing_is_tried_again(inner, clock):
