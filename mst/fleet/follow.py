@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from mst.errors import BrokerError, RefusedError
+from mst.errors import BrokerError, RefusedError, StoreUnavailable
 from mst.fleet.closing import close_dispatch
 from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.grants import GrantSlots, GrantTarget
@@ -25,6 +26,7 @@ from mst.store.layout import DispatchKeys
 from mst.store.units import fetch_shard
 
 PACE = threading.Event()
+ResultT = TypeVar("ResultT")
 WAIT_S = 1.0
 LOOK_EVERY_S = 2.0
 """How often the store is looked at without a hint from the ledger."""
@@ -93,24 +95,55 @@ class Follower:
     _cancelled: bool = False
     _looked: float = 0.0
     _silent_since: float | None = None
+    _is_store_away: bool = False
 
     def follow(self) -> list[ShardOutcome]:
         """Wait until every shard is over, close the dispatch, and bring everything here.
 
-        The broker may go away for as long as it likes: the store is looked at all the same, until the deadline.
+        Broker and store may go away for as long as they like, until the deadline; without a broker the store alone is
+        looked at. Whoever reaches the store at the deadline ends with what is finished.
 
         Raises:
             RefusedError: all workers refuse this work; the dispatch is closed.
-            StoreError: the store does not answer for longer than its patience.
+            StoreUnavailable: the store does not answer at the deadline, or when this is cancelled. Nothing is closed.
+            StoreError: it refuses.
         """
         self._open = {spec.index for spec in self.shards}
-        while self._open and datetime.now(UTC) < self.head.deadline:
+        while self._open and not self._is_late():
             self._pass_cancel_on()
             if self._is_left_alone() or self._why_refused is not None:
                 break
             if self._hear() or time.monotonic() - self._looked > LOOK_EVERY_S:
-                self._look()
-        return self._close()
+                self._with_store(self._look)
+        while (outcomes := self._with_store(self._close)) is None:
+            continue
+        return outcomes
+
+    def _is_late(self) -> bool:
+        return datetime.now(UTC) >= self.head.deadline
+
+    def _with_store(self, do: Callable[[], ResultT]) -> ResultT | None:
+        """Do something that may be done again; None when the store did not answer, and may be waited for."""
+        try:
+            found = do()
+        except StoreUnavailable as error:
+            if self.cancel.is_set() or self._is_late():
+                raise StoreUnavailable(
+                    f"{error}; what is finished is kept: when it answers, mst attach {self.head.run_id}"
+                ) from error
+            if not self._is_store_away:
+                self.events.note(f"{error}; waiting for it, at most until {self._deadline}")
+            self._is_store_away = True
+            PACE.wait(WAIT_S)
+            return None
+        if self._is_store_away:
+            self._is_store_away = False
+            self.events.note("the result store answers again")
+        return found
+
+    @property
+    def _deadline(self) -> str:
+        return f"the deadline {self.head.deadline.isoformat(timespec='seconds')}"
 
     def _hear(self) -> bool:
         """Read events, for at most a moment; returns whether a shard may have ended."""
@@ -238,13 +271,13 @@ class Follower:
             case None if index not in self._open:
                 return "lost", "its manifest does not list all of its units"
             case None:
-                return "lost", f"the deadline {self.head.deadline.isoformat(timespec='seconds')} passed"
+                return "lost", f"{self._deadline} passed"
             case Entry(state=State.COMMITTED):
                 return "lost", "its manifest is gone from the store"
             case Entry(state=State.CANCELLED):
                 return "cancelled", entry.reason or entry.cancel
             case Entry(reason="deadline"):
-                return "lost", f"the deadline {self.head.deadline.isoformat(timespec='seconds')} passed"
+                return "lost", f"{self._deadline} passed"
             case Entry(reason="limit"):
                 return "lost", f"given up after {entry.n} attempts; the last one: {lost_for}"
         return "refused", entry.reason

@@ -182,4 +182,5 @@ def test_a_dispatch_past_its_deadline_ends_and_says_so(bed):
     assert said.code == 3, said.err
     errors = {trial.grading_error for case in bed.newest().case_results() for trial in case.trial_results}
     assert all("the deadline" in error for error in errors)
+    assert "is partial; finish it with: mst grade" in said.error_lines[-1]
     assert bed.quiz.lines("calls") == []
