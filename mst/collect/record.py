@@ -9,6 +9,7 @@ from mst.collect.attempt import Attempt
 from mst.collect.identity import identity_of, image_of
 from mst.errors import ErrorKind
 from mst.model.base import digest
+from mst.model.sound import sound_model
 from mst.model.transcript import Transcript
 from mst.model.trial import TrialRecord, TrialStatus
 from mst.process.redact import Redactor
@@ -30,7 +31,7 @@ def make_record(
     transcript = result.transcript if result is not None else None
     if transcript is not None and redactor:
         transcript = _clean(transcript, redactor)
-    return TrialRecord(
+    record = TrialRecord(
         run_id=attempt.context.run_id,
         variant=attempt.variant.name,
         case_id=attempt.case.id,
@@ -69,6 +70,7 @@ def make_record(
             input_hash=input_hash,
         ),
     )
+    return sound_model(record)
 
 
 def _clean(transcript: Transcript, redactor: Redactor) -> Transcript:

@@ -20,6 +20,7 @@ from mst.judges.contract import Judge, JudgeContext, PairwiseJudge, bound_s, clo
 from mst.judges.options import parse_options
 from mst.model.base import Model
 from mst.model.case import GraderSpec
+from mst.model.sound import sound
 from mst.process import tracing
 from mst.process.redact import Redactor
 from mst.process.some import Some
@@ -119,9 +120,10 @@ async def bounded(judge: Judge | PairwiseJudge, call: Awaitable[AnswerT], timeou
 
 def why(error: Exception) -> str:
     """An error in words: our own say what to do; a foreign one is named by its type."""
+    said = sound(str(error))  # it may quote a server, or the name of a file
     if isinstance(error, MstError):
-        return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return said
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def kind_of(error: Exception) -> GradingFault:

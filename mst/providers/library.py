@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import httpx2
+from pydantic_ai import UsageExtractionFailedWarning
 from pydantic_ai import exceptions as known
 from pydantic_ai.direct import model_request
 
@@ -20,6 +22,10 @@ from mst.errors import GradingFault
 from mst.model.transcript import Usage
 from mst.providers.attempts import ModelFault
 from mst.providers.endpoints import Endpoint, missing_package
+from mst.providers.whole import WholeAnswers
+
+# An odd count of tokens is not known, and no news to whoever waits for a verdict.
+warnings.simplefilter("ignore", UsageExtractionFailedWarning)
 
 CONNECTION_S, CONNECT_S = 600.0, 10.0
 """Of a connection itself; every request has a bound of its own."""
@@ -33,6 +39,7 @@ KINDS: tuple[tuple[type[Exception], GradingFault], ...] = (
     (known.ModelServerError, "server"),
     (known.ModelUnavailableError, "server"),
 )
+_TOLD = tuple(cls for cls, _ in KINDS)
 
 
 class Connection:
@@ -59,12 +66,8 @@ class Connection:
                 )
         except TimeoutError as error:
             raise ModelFault(f"did not end within {timeout_s:g} s", "timeout") from error
-        except known.ModelAPIError as error:
+        except Exception as error:
             raise _fault(error, timeout_s) from error
-        except known.UnexpectedModelBehavior as error:
-            raise ModelFault(f"the answer cannot be read: {error}", "answer") from error
-        except known.UserError as error:
-            raise ModelFault(str(error), "request") from error
 
     async def close(self) -> None:
         """Close the connection."""
@@ -86,8 +89,30 @@ def usage_of(answer: Any) -> Usage | None:
     )
 
 
-def _fault(error: Any, timeout_s: float) -> ModelFault:
-    status = getattr(error, "status_code", None)
+def _fault(error: Exception, timeout_s: float) -> ModelFault:
+    """What went wrong, in our words: as it was found while reading, as the library sorts it, or no readable answer."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ModelFault):
+            return ModelFault(str(cause), cause.kind)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, known.UserError):
+        return ModelFault(str(error), "request")
+    if isinstance(error, _TOLD) or _status(error) is not None:
+        return _told(error, timeout_s)
+    # The library reads answers that are none with faults of its own, of any type.
+    ours = isinstance(error, known.ModelAPIError | known.UnexpectedModelBehavior)
+    said = " ".join(str(error).split())
+    return ModelFault(f"the answer cannot be read: {said if ours else f'{type(error).__name__}: {said}'}", "answer")
+
+
+def _status(error: Exception) -> int | None:
+    return getattr(error, "status_code", None) if isinstance(error, known.ModelAPIError) else None
+
+
+def _told(error: Exception, timeout_s: float) -> ModelFault:
+    """A fault that the provider told by a status, or one of the connection."""
+    status = _status(error)
     kind: GradingFault = next((name for cls, name in KINDS if isinstance(error, cls)), "request")
     if kind == "request" and status is not None:
         kind = "server" if status >= 500 else "timeout" if status == 408 else "request"
@@ -141,13 +166,18 @@ def _modules(endpoint: Endpoint) -> tuple[Any, Any, Any]:
         raise missing_package(error) from error
 
 
+def _whole(vendor: Any) -> Any:
+    """A vendor's own HTTP client, with its limits and time limits, whose answers are read whole and bounded."""
+    return type("Whole", (WholeAnswers, vendor.DefaultAsyncHttpxClient), {})()
+
+
 def _openai(models: Any, providers: Any, vendor: Any, endpoint: Endpoint, key: str) -> tuple[Any, Any]:
-    client = vendor.AsyncOpenAI(base_url=endpoint.address, api_key=key, max_retries=0)
+    client = vendor.AsyncOpenAI(base_url=endpoint.address, api_key=key, max_retries=0, http_client=_whole(vendor))
     return client, models.OpenAIChatModel(endpoint.name, provider=providers.OpenAIProvider(openai_client=client))
 
 
 def _anthropic(models: Any, providers: Any, vendor: Any, endpoint: Endpoint, key: str) -> tuple[Any, Any]:
-    client = vendor.AsyncAnthropic(base_url=endpoint.address, api_key=key, max_retries=0)
+    client = vendor.AsyncAnthropic(base_url=endpoint.address, api_key=key, max_retries=0, http_client=_whole(vendor))
     return client, models.AnthropicModel(endpoint.name, provider=providers.AnthropicProvider(anthropic_client=client))
 
 
@@ -162,7 +192,7 @@ class _GoogleClient:
 
 
 def _google(models: Any, providers: Any, _: Any, endpoint: Endpoint, key: str) -> tuple[Any, Any]:
-    http = httpx2.AsyncClient(timeout=httpx2.Timeout(CONNECTION_S, connect=CONNECT_S))
+    http = WholeAnswers(timeout=httpx2.Timeout(CONNECTION_S, connect=CONNECT_S))
     provider = providers.GoogleProvider(api_key=key, base_url=endpoint.address, http_client=http)
     return _GoogleClient(http), models.GoogleModel(endpoint.name, provider=provider)
 

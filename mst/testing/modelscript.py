@@ -57,6 +57,8 @@ class Reply:
         refusal: the model declines, in these words.
         cut: the answer ended at the token limit.
         status: another status than 200, with `body` and `retry_after_s`.
+        body: what is sent instead of an answer, whatever the status: data, or bytes as they are.
+        packed: send the body as gzip.
         stall_s: wait so long before answering; the server's end ends it earlier.
         truncated: close the connection in the middle of the body.
         usage: whether to say how many tokens were used.
@@ -69,6 +71,7 @@ class Reply:
     cut: bool = False
     status: int = 200
     body: Any = None
+    packed: bool = False
     retry_after_s: float | None = None
     stall_s: float = 0.0
     truncated: bool = False

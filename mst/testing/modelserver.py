@@ -6,6 +6,7 @@ provider, and what comes back is what providers send when they are well, slow, b
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -152,18 +153,23 @@ class _Handler(BaseHTTPRequestHandler):
             status = reply.status
             if reply.stall_s:
                 model.ended.wait(reply.stall_s)
-            if status != 200:
-                self._send(status, reply.body, reply.retry_after_s)
+            if status != 200 or reply.body is not None:
+                self._send(status, reply.body, reply.retry_after_s, packed=reply.packed)
                 return
             used = (tokens_of(call.system + call.prompt), tokens_of(said(reply)))
             self._send(200, write(call, reply, used if reply.usage else None), None, truncated=reply.truncated)
         finally:
             model.closed(status, used)
 
-    def _send(self, status: int, document: Any, retry_after_s: float | None, *, truncated: bool = False) -> None:
-        body = json.dumps(document).encode()
+    def _send(
+        self, status: int, document: Any, retry_after_s: float | None, *, truncated: bool = False, packed: bool = False
+    ) -> None:
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        body = gzip.compress(body) if packed else body
         with suppress(BrokenPipeError, ConnectionResetError):
             self.send_response(status)
+            if packed:
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             if retry_after_s is not None:

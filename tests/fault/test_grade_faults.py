@@ -260,6 +260,7 @@ class Rogue:
     ("answer", "reason"),
     [
         (RuntimeError("broken"), "RuntimeError: broken"),
+        (RuntimeError("half \ud800"), "RuntimeError: half \ufffd"),
         (Finding(), "no score"),
         (Finding(score=float("nan")), "no score"),
         (Finding(score=7), "not between 0 and 1"),
@@ -277,3 +278,4 @@ def test_a_plugins_judge_that_breaks_its_contract_is_a_grading_error(
     score = bench.grade(Grader(name="judge.r", role="judge", spec=GraderSpec(type="acme/judge/rogue")))
     assert score.error is not None
     assert reason in score.error
+    assert score.to_json()

@@ -9,7 +9,8 @@ from typing import Any
 
 from mst.clients.imports.archive import Archive
 from mst.clients.imports.jsonparts import JsonParts, parse
-from mst.clients.imports.records import ImportFault, Place, Recorded, listed, number, plain, sound, text_of, whole
+from mst.clients.imports.records import ImportFault, Place, Recorded, listed, number, plain, text_of, whole
+from mst.model.sound import sound
 from mst.model.transcript import Event, Usage
 from mst.model.trial import LimitHit
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from mst.clients.imports.jsonlines import lines_of
 from mst.clients.imports.jsonparts import JsonParts, parse
-from mst.clients.imports.records import ImportFault, Place, Recorded, mapping, number, plain, sound, whole
+from mst.clients.imports.records import ImportFault, Place, Recorded, mapping, number, plain, whole
 from mst.clients.imports.rows import case_id_at
 from mst.model.base import digest
+from mst.model.sound import sound
 from mst.model.transcript import Usage
 
 VERSION = 3

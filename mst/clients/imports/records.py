@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mst.errors import ConfigError, ErrorKind
+from mst.model.sound import sound
 from mst.model.transcript import MOST, Event, Usage
 from mst.model.trial import LimitHit
 
@@ -92,15 +93,6 @@ class ResultFile(Protocol):
             ImportFault: the file changed, or this trial cannot be read.
         """
         ...
-
-
-def sound(text: str) -> str:
-    """A text that can be written as UTF-8: halves of characters, which JSON can hold, become U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def text_of(content: Any) -> str:

@@ -164,6 +164,22 @@ def test_a_client_that_raises_is_never_a_failed_answer(bench, error, kind):
     assert str(error) in record.error
 
 
+def test_half_a_character_anywhere_in_what_a_client_says_can_be_stored(bench):
+    class Halves(Echo):
+        async def run(self, case, workspace, context):
+            event = Event(kind="message", name="a\ud800", output={"\udfff": ["\ud83d\ude00", None]})
+            transcript = Transcript(final_text="b\ud800", events=[event], evidence="structured")
+            return ClientResult(transcript=transcript, metadata={"model": "\ud800"})
+
+    record = bench.trial(Case(id="c", dataset="d", input="q"), ECHO, client=Halves(ECHO)).record
+    assert TrialRecord.from_json(record.to_json(), "here") == record
+    assert record.transcript.final_text == "b\ufffd"
+    assert record.transcript.events[0].output == {"\ufffd": ["\U0001f600", None]}
+    assert record.client_metadata == {"model": "\ufffd"}
+    error = bench.trial(Case(id="c", dataset="d", input="q"), ECHO, client=Broken(OSError("\udc80"))).record.error
+    assert "\ufffd" in error
+
+
 def test_a_client_that_ignores_its_limit_is_ended(bench, monkeypatch):
     monkeypatch.setattr(attempt_module, "_OVERDUE_S", 0.1)
 

@@ -94,6 +94,67 @@ def test_every_failure_is_a_grading_error_of_its_kind_asked_once(models, dialect
     assert sum(server.statuses.values()) == 1
 
 
+CALLED = {"id": "1", "type": "function", "function": {"name": "verdict", "arguments": '{"score": 1, "reasoning": "x"}'}}
+
+
+def openai_answer(call=CALLED, **changes):
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], **changes}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("body", [b"", b"<html>", b"7", b"[" * 100_000])
+def test_a_body_that_is_no_answer_is_an_answer_that_cannot_be_used(models, dialect, body):
+    with model_server(Reply(body=body)) as server, pytest.raises(GraderError) as raised:
+        models.ask(server, dialect)
+    assert raised.value.kind == "answer"
+    assert sum(server.statuses.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        openai_answer(choices=[]),
+        openai_answer(choices=[None]),
+        openai_answer(choices="none"),
+        openai_answer(created=10**30),
+        openai_answer({"id": "1", "type": "custom", "custom": {"name": "verdict", "input": "x"}}),
+    ],
+)
+def test_an_answer_that_the_library_trips_over_is_one_that_cannot_be_read(models, body):
+    with model_server(Reply(body=body)) as server, pytest.raises(GraderError, match="cannot be read") as raised:
+        models.ask(server)
+    assert raised.value.kind == "answer"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_error_under_status_200_is_what_it_says(models, dialect):
+    told = {"error": {"message": "slow down", "code": 429}}
+    with model_server(in_turn([Reply(body=told)], Reply(body={"error": {"message": "no room"}}))) as server:
+        models.context["timeout_s"] = 60
+        with pytest.raises(GraderError, match="HTTP 200 with an error: no room") as raised:
+            models.ask(server, dialect)
+    assert raised.value.kind == "server"
+    assert "HTTP 429: slow down" in str(raised.value)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_left_at_the_bound(models, monkeypatch, dialect, packed):
+    monkeypatch.setattr("mst.providers.whole.ANSWER_BYTES", 10_000)
+    endless = Reply(body=b" " * 1_000_000, packed=packed)
+    with model_server(endless) as server, pytest.raises(GraderError, match="more than 10000 bytes") as raised:
+        models.ask(server, dialect)
+    assert raised.value.kind == "answer"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_half_a_character_in_a_providers_words_can_be_written(models, dialect):
+    with model_server(failure(400, "no \ud800 here")) as server, pytest.raises(GraderError, match="no \ufffd here"):
+        models.ask(server, dialect)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stall_ends_at_the_time_limit(models, dialect):
     models.context["timeout_s"] = 0.5
