@@ -46,7 +46,7 @@ def _recall_plan(store: Store, keys: DispatchKeys, folder: Path) -> None:
     except ObjectMissing:
         return
     with suppress(ObjectMissing):
-        record = DispatchRecord.from_json(store.get(keys.record), f"{store.uri}: {keys.record}")
+        record = DispatchRecord.of_any_version(store.get(keys.record), f"{store.uri}: {keys.record}")
         if record.plan_sha256 not in (None, digest_bytes(data)):
             raise CorruptFile(f"{place}: is not the plan that was sent; go on from the machine that sent it")
     plan = DispatchPlan.from_json(data, place)

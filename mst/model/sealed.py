@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Self
 
 from pydantic import StringConstraints
@@ -36,8 +37,28 @@ class Sealed(Document):
         raw = data.encode() if isinstance(data, str) else data
         # The first is the field's own: it is written before all that holds names of others' choosing.
         if digest_bytes(raw.replace(_field(found.checksum), _field(UNSEALED), 1)) != found.checksum:
-            raise CorruptFile(f"{place}: its checksum is not that of its bytes")
+            why = "it has no checksum" if cls._is_of_earlier(raw) else "its checksum is not that of its bytes"
+            raise CorruptFile(f"{place}: {why}")
         return found.model_copy(update={"checksum": UNSEALED})
+
+    @classmethod
+    def of_any_version(cls, data: bytes, place: str) -> Self:
+        """The same, and what a version before checksums wrote: nothing tells whether that is as it was.
+
+        Raises:
+            CorruptFile: as `from_json` does.
+        """
+        return super().from_json(data, place) if cls._is_of_earlier(data) else cls.from_json(data, place)
+
+    @classmethod
+    def _is_of_earlier(cls, data: bytes) -> bool:
+        """Whether there never was a checksum: a name that a bit has changed is one that nobody knows."""
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            return False
+        known = {field.alias for field in cls.model_fields.values()}
+        return isinstance(found, dict) and "checksum" not in found and found.keys() <= known
 
 
 def _field(checksum: str) -> bytes:

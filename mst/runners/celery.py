@@ -449,7 +449,7 @@ class CeleryRunner:
             stores.append(open_store(f"file:{own.resolve()}"))
         for store in stores:
             with suppress(ObjectMissing):
-                return store, DispatchRecord.from_json(store.get(keys.record), f"{store.uri}: {keys.record}")
+                return store, DispatchRecord.of_any_version(store.get(keys.record), f"{store.uri}: {keys.record}")
         return None
 
     def recover(self, shards: Sequence[ShardSpec]) -> None:

@@ -15,7 +15,7 @@ from mst.store.layout import RunKeys, ShardKeys, latest_key, runs_folder
 CLAIM_TRIES = 1000
 LATEST_TRIES = 16
 MEND = "delete it and attach again: the shard's finished units are taken over"
-MEND_LATEST = "delete it and push the eval's newest run again"
+MEND_LATEST = "'mst store push RUN --repair' of the eval's newest run writes it again"
 
 Commit = Literal["committed", "mine", "fenced"]
 
@@ -100,8 +100,14 @@ def latest_order(record: LatestRecord) -> tuple[datetime, str, int]:
     return collected, source_stem(record.run_id), regrade_number(record.run_id)
 
 
-def publish_latest(store: Store, eval_name: str, record: LatestRecord) -> bool:
+def publish_latest(store: Store, eval_name: str, record: LatestRecord, *, repair: bool = False) -> bool:
     """Make a run the eval's latest, unless the present latest is later. Atomic against others that publish.
+
+    Args:
+        store: where.
+        eval_name: the eval.
+        record: of the run.
+        repair: write over a `latest.json` that cannot be read, of which nobody knows what it was.
 
     Returns:
         Whether it is the latest now.
@@ -120,7 +126,7 @@ def publish_latest(store: Store, eval_name: str, record: LatestRecord) -> bool:
             present = store.get(key)
             if present == data:
                 return True
-            if latest_order(_latest_record(present, f"{store.uri}: {key}")) > order:
+            if _is_later(present, order, f"{store.uri}: {key}", repair=repair):
                 return False
             store.replace_if_match(key, data, found.version)
         except (PreconditionFailed, ObjectMissing):
@@ -142,8 +148,17 @@ def read_latest(store: Store, eval_name: str) -> LatestRecord | None:
         return None
 
 
+def _is_later(present: bytes, order: tuple[datetime, str, int], place: str, *, repair: bool) -> bool:
+    try:
+        return latest_order(_latest_record(present, place)) > order
+    except CorruptFile:
+        if repair:
+            return False
+        raise
+
+
 def _latest_record(data: bytes, place: str) -> LatestRecord:
     try:
-        return LatestRecord(**StoredLatest.from_json(data, place).to_dict())
+        return LatestRecord(**StoredLatest.of_any_version(data, place).to_dict())
     except CorruptFile as error:
         raise CorruptFile(f"{error}; {MEND_LATEST}") from error

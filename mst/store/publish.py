@@ -97,7 +97,7 @@ def push_run(
             raise StoreUnavailable(f"{store.uri}: objects of {keys.folder} go away while it is pushed: {gone[0]}")
         _LOG.warning("%s: %s went away while %s was pushed; pushing again", store.uri, gone[0], run_id)
     if latest is not None:
-        publish_latest(store, eval_name, latest)
+        publish_latest(store, eval_name, latest, repair=repair)
     return manifest
 
 

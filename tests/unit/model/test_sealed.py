@@ -1,5 +1,6 @@
 """A document that is sealed tells of any bit that is not as it was written."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -20,11 +21,32 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.kind)
-def test_any_flipped_bit_is_noticed(document):
-    good, kind = document.to_json(), type(document)
-    assert kind.from_json(good, "here") == document
+@pytest.mark.parametrize("reader", ["from_json", "of_any_version"])
+def test_any_flipped_bit_is_noticed(document, reader):
+    good, read = document.to_json(), getattr(type(document), reader)
+    assert read(good, "here") == document
     for bit in range(8 * len(good)):
         wrong = bytearray(good)
         wrong[bit // 8] ^= 1 << bit % 8
         with pytest.raises((CorruptFile, FormatError)):
-            kind.from_json(bytes(wrong), "here")
+            read(bytes(wrong), "here")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.kind)
+def test_what_an_earlier_version_wrote_has_no_checksum_and_is_readable(document):
+    kind = type(document)
+    content = {name: value for name, value in document.to_dict().items() if name != "checksum"}
+    data = json.dumps(content).encode()
+    assert kind.of_any_version(data, "here") == document
+    with pytest.raises(CorruptFile, match="it has no checksum"):
+        kind.from_json(data, "here")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b"[" * 100_000, b"{}", b'{"checksum": null}', b'{"novelty": 1}', b"\xff"],
+    ids=["empty", "list", "deep", "nothing", "null", "unknown", "no text"],
+)
+def test_what_nobody_wrote_is_corrupt(data):
+    with pytest.raises(CorruptFile):
+        RegradeClaim.of_any_version(data, "here")

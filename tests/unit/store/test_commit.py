@@ -120,6 +120,31 @@ def test_of_many_publishers_the_latest_stays(store):
     assert read_latest(store, "e") == records[-1]
 
 
+def test_a_latest_of_an_earlier_version_is_read_and_written_anew(store):
+    before, after = latest(RUN, "2026-01-02T00:00:00Z"), latest("20260103T000000Z-abcdef", "2026-01-03T00:00:00Z")
+    store.put(latest_key("e"), before.to_json())
+    assert b"checksum" not in store.get(latest_key("e"))
+    assert read_latest(store, "e") == before
+    assert not publish_latest(store, "e", latest("20260101T000000Z-abcdef", "2026-01-01T00:00:00Z"))
+    assert publish_latest(store, "e", before)
+    assert b"checksum" in store.get(latest_key("e"))
+    assert publish_latest(store, "e", after)
+    assert read_latest(store, "e") == after
+
+
+def test_a_repair_writes_over_a_latest_that_cannot_be_read(store):
+    record = latest(RUN, "2026-01-02T00:00:00Z")
+    store.put(latest_key("e"), b"{")
+    with pytest.raises(CorruptFile, match="--repair"):
+        read_latest(store, "e")
+    assert publish_latest(store, "e", record, repair=True)
+    assert read_latest(store, "e") == record
+    later = latest("20260103T000000Z-abcdef", "2026-01-03T00:00:00Z")
+    assert publish_latest(store, "e", later)
+    assert not publish_latest(store, "e", record, repair=True)
+    assert read_latest(store, "e") == later
+
+
 def test_a_broken_latest_is_named_and_kept(store):
     store.put(latest_key("e"), b"{")
     with pytest.raises(CorruptFile, match=r"e/latest\.json"):

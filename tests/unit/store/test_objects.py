@@ -77,8 +77,7 @@ def test_a_foreign_name_that_breaks_a_listing_is_named():
     text = 'Encountered object with invalid path: Error parsing Path "p/a//b": Path contained empty path segment'
     made = store._error(InvalidPathError(text), "list", "")
     assert str(made) == (
-        "cannot list objects in s3://bucket/p: 'p/a//b' is no name of ours; "
-        "remove it, or give mst a prefix of its own"
+        "cannot list objects in s3://bucket/p: 'p/a//b' is no name of ours; remove it, or give mst a prefix of its own"
     )
     assert type(made) is StoreError
 
