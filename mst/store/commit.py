@@ -135,15 +135,20 @@ def publish_latest(store: Store, eval_name: str, record: LatestRecord, *, repair
     raise StoreUnavailable(f"{store.uri}: {key} changed {LATEST_TRIES} times while it was written")
 
 
-def read_latest(store: Store, eval_name: str) -> LatestRecord | None:
+def read_latest(store: Store, eval_name: str, *, proven: bool = False) -> LatestRecord | None:
     """An eval's latest complete run, None before there is one.
+
+    Args:
+        store: where.
+        eval_name: the eval.
+        proven: take none without a checksum, as earlier versions wrote it.
 
     Raises:
         CorruptFile: `latest.json` cannot be read.
     """
     key = latest_key(eval_name)
     try:
-        return _latest_record(store.get(key), f"{store.uri}: {key}")
+        return _latest_record(store.get(key), f"{store.uri}: {key}", proven=proven)
     except ObjectMissing:
         return None
 
@@ -157,8 +162,9 @@ def _is_later(present: bytes, order: tuple[datetime, str, int], place: str, *, r
         raise
 
 
-def _latest_record(data: bytes, place: str) -> LatestRecord:
+def _latest_record(data: bytes, place: str, *, proven: bool = False) -> LatestRecord:
+    read = StoredLatest.from_json if proven else StoredLatest.of_any_version
     try:
-        return LatestRecord(**StoredLatest.of_any_version(data, place).to_dict())
+        return LatestRecord(**read(data, place).to_dict())
     except CorruptFile as error:
         raise CorruptFile(f"{error}; {MEND_LATEST}") from error
