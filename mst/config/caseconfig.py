@@ -115,11 +115,16 @@ def read_case(
 
 
 def with_files(options: dict[str, Any], origin: Origin, keys: Keys) -> dict[str, Any]:
-    """Client options with the paths of `files: [...]` replaced by files by content."""
+    """Client options with the paths of `files: [...]` replaced by files by content.
+
+    When there is none of them, which is a fault already, the paths stay: that the list is empty would be no news.
+    """
     if "files" not in options:
         return options
-    refs = listed(origin, options["files"], (*keys, "files"))
-    return {**options, "files": [ref.to_dict() for ref in refs]}
+    written = options["files"]
+    refs = listed(origin, written, (*keys, "files"))
+    paths = [path for path in (written if isinstance(written, list) else [written]) if isinstance(path, str)]
+    return {**options, "files": [ref.to_dict() for ref in refs] or paths}
 
 
 def _folder(name: str | None, origin: Origin, keys: Keys) -> list[FileRef] | None:

@@ -225,4 +225,4 @@ def _chosen_servers(labels: list[Any], base: Base, origin: Origin, keys: Keys) -
 
 
 def _refs(options: dict[str, Any]) -> list[FileRef]:
-    return [FileRef.model_validate(ref) for ref in options.get("files", [])]
+    return [FileRef.model_validate(ref) for ref in options.get("files", []) if not isinstance(ref, str)]

@@ -516,3 +516,19 @@ def test_a_client_that_all_variants_take_from_the_config_is_one_fault(eval_):
     faults = eval_.faults("name: x\ndatasets: [cases.yaml]\nclient: comand\nvariants: [{name: a}, {name: b}]\n")
     assert len(faults) == 1
     assert faults[0].startswith("eval.yaml:3: client: unknown client 'comand' (did you mean 'command'?)")
+
+
+def test_a_file_that_is_not_there_is_one_fault_also_where_one_is_needed(eval_):
+    config = """
+    name: small
+    datasets: [cases.yaml]
+    client: import
+    client_options: {files: [gone.jsonl]}
+    """
+    fault = "eval.yaml:4: client_options.files[0]: no file 'gone.jsonl' beside eval.yaml"
+    assert eval_.faults(config) == [fault]
+    assert eval_.faults(config + "variants: [{name: a}, {name: b}]\n") == [fault]
+    empty = eval_.faults(config.replace("[gone.jsonl]", "[]"))
+    assert empty == ["eval.yaml:4: client_options.files: should not be empty"]
+    text = eval_.faults(config.replace("[gone.jsonl]", "gone.jsonl"))
+    assert text == ["eval.yaml:4: client_options.files: should be a list of paths"]
