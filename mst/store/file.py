@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,7 +36,11 @@ LOCK_WAIT_S = 10.0
 _LOCK_POLL_S = 0.005
 _FOLDER_TRIES = 16
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_LATER = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE}
+_LATER = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE} | {
+    # a share that is away; an automounter that cannot mount says ELOOP
+    *(errno.ELOOP, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.ESHUTDOWN, errno.ECONNRESET, errno.ECONNABORTED),
+    *(errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+}
 _PACE = threading.Event()
 
 
@@ -46,6 +50,7 @@ class FileStore:
     def __init__(self, root: Path) -> None:
         # one spelling for one folder: what names objects by it is compared with it
         self._root = Path(os.path.abspath(root))  # noqa: PTH100 - links stay: another machine may have others
+        self._seen_on: int | None = None
 
     @property
     def uri(self) -> str:
@@ -131,6 +136,7 @@ class FileStore:
             try:
                 found = path.stat()
             except (FileNotFoundError, NotADirectoryError):
+                self._check_there()
                 return None
         return None if path.is_dir() else _info(key, found)
 
@@ -155,9 +161,12 @@ class FileStore:
     def delete(self, key: str) -> None:
         """See `Store.delete`. Folders that become empty go too."""
         path = self._path(key)
-        with self._mapped("delete", key), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            path.unlink()
-            _flush_folder(path.parent)
+        with self._mapped("delete", key):
+            try:
+                path.unlink()
+                _flush_folder(path.parent)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                self._check_there()
         for folder in path.parents:
             if folder == self._root:
                 break
@@ -178,9 +187,14 @@ class FileStore:
                 yield info
 
     def _entries(self, prefix: str) -> Iterator[os.DirEntry[str]]:
-        gone = suppress(FileNotFoundError, NotADirectoryError)
-        with self._mapped("list", prefix), gone, os.scandir(self._root / prefix) as found:
-            yield from (entry for entry in found if is_segment(entry.name))
+        with self._mapped("list", prefix):
+            if not prefix:
+                self._check_there()
+            try:
+                with os.scandir(self._root / prefix) as found:
+                    yield from (entry for entry in found if is_segment(entry.name))
+            except (FileNotFoundError, NotADirectoryError):
+                self._check_there()
 
     def _chunks(self, key: str) -> Iterator[bytes]:
         path = self._path(key)
@@ -197,6 +211,7 @@ class FileStore:
         target = self._path(key)
         with self._mapped("write", key):
             for left in reversed(range(_FOLDER_TRIES)):
+                self._check_there()
                 _make_folder(target.parent)
                 try:
                     commit(target)
@@ -235,12 +250,35 @@ class FileStore:
     def _mapped(self, action: str, key: str) -> Iterator[None]:
         try:
             yield
+            if self._seen_on is None:
+                self._check_there()
         except OSError as error:
             raise self._error(error, action, key) from error
+
+    def _check_there(self) -> None:
+        """Tell a store whose mount is away from one that has nothing: where it was seen, its folder stays.
+
+        Raises:
+            StoreUnavailable: its folder is gone, or is the empty one that its mount was laid over.
+        """
+        # before the look: another thread may make the folder meanwhile
+        seen_on = self._seen_on
+        try:
+            device = _device(self._root)
+        except FileNotFoundError:
+            is_away = seen_on is not None
+        else:
+            # mounted again it may have another number, and has something in it
+            is_away = seen_on not in (None, device) and next(self._root.iterdir(), None) is None
+            if not is_away:
+                self._seen_on = device
+        if is_away:
+            raise StoreUnavailable(f"{self.uri}: its folder is gone: is the disk or share mounted?")
 
     def _error(self, error: OSError, action: str, key: str) -> StoreError:
         what = f"cannot {action} {key or 'the store'} in {self.uri}: {error.strerror or error}"
         if error.errno == errno.ENOENT and action == "read":
+            self._check_there()
             return ObjectMissing(f"{self.uri}: no object {key}")
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
             if action == "read":
@@ -262,6 +300,10 @@ def _join(prefix: str, name: str) -> str:
 def _info(key: str, found: os.stat_result) -> ObjectInfo:
     version = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
     return ObjectInfo(key, found.st_size, version, datetime.fromtimestamp(found.st_mtime, UTC))
+
+
+def _device(folder: Path) -> int:
+    return folder.stat().st_dev
 
 
 def _make_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ from mst.errors import RefusedError, StoreError, UsageError
 from mst.store.contract import Store, check_key
 from mst.store.file import FileStore
 from mst.store.memory import MemoryStore
-from mst.store.wrap import PATIENCE_S, Patience, PatientStore
+from mst.store.wrap import CHECK, CHECK_MOUNT, PATIENCE_S, Patience, PatientStore
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,8 @@ def open_store(
     if not colon or "/" in scheme:
         raise UsageError(f"{redacted(uri)!r} is not a store URI; for a folder, write file:{redacted(uri)}")
     store = _opener(scheme)(uri, os.environ if environ is None else environ)
-    return PatientStore(store, patience or Patience(patience_s=patience_s, notice=_once(notice or _LOG.warning)))
+    check, tell = CHECK_MOUNT if scheme == "file" else CHECK, _once(notice or _LOG.warning)
+    return PatientStore(store, patience or Patience(patience_s=patience_s, check=check, notice=tell))
 
 
 def _once(tell: Callable[[str], None]) -> Callable[[str], None]:

@@ -21,6 +21,7 @@ from mst.store.contract import GET_MAX_BYTES, Digested, Folder, ObjectInfo, Stor
 T = TypeVar("T")
 
 CHECK = "check the network, and the endpoint and region of the store"
+CHECK_MOUNT = "check that its disk or share is there"
 
 PATIENCE_S = 60.0
 FIRST_WAIT_S = 0.2
@@ -44,6 +45,7 @@ class Patience:
         sleep: waits so many seconds; may raise to give up early (a drain, a cancel).
         clock: monotonic seconds.
         draw: a uniform number between two bounds.
+        check: what people are told to look at.
         notice: told, in a line for people, of every call that is still tried again after `NOTICE_S`, each once.
     """
 
@@ -51,6 +53,7 @@ class Patience:
     sleep: Callable[[float], None] = wait
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[float, float], float] = field(default=random.uniform)
+    check: str = CHECK
     notice: Callable[[str], None] = lambda _line: None
 
     def start(self) -> Tries:
@@ -89,7 +92,7 @@ class Tries:
         if spent_s + wait_s > NOTICE_S and not self._told:
             self._told = True
             most_s = self._patience.patience_s
-            self._patience.notice(f"{error}; trying again for up to {most_s:.0f} s - {CHECK}")
+            self._patience.notice(f"{error}; trying again for up to {most_s:.0f} s - {self._patience.check}")
         self._longest_s = min(self._longest_s * 2, LONGEST_WAIT_S)
         self._patience.sleep(wait_s)
 

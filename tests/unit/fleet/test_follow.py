@@ -1,4 +1,4 @@
-"""How a coordinator ends: with what is finished at its deadline, and without closing anything while its store is away."""
+"""How a coordinator ends: with what is finished at its deadline, and closing nothing while its store is away."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

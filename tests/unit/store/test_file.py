@@ -1,14 +1,17 @@
 """What only the file store has: durability, permissions, foreign files."""
 
+import errno
 import fcntl
 import hashlib
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from mst.errors import StoreError, StoreUnavailable
+from mst.errors import ObjectMissing, StoreError, StoreUnavailable
 from mst.store import file as module
+from mst.store.contract import Folder
 from mst.store.file import FileStore
 
 
@@ -98,3 +101,71 @@ def test_a_root_that_is_a_file_is_one_clear_line(tmp_path):
     with pytest.raises(StoreError, match=f"cannot write a in file:{tmp_path}/taken.*taken by a file") as caught:
         FileStore(tmp_path / "taken").put("a", b"x")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ELOOP", "EIO", "ENOTCONN", "EHOSTDOWN", "ENODEV", "ESTALE"])
+def test_what_a_share_says_that_is_away_for_a_while_may_be_tried_again(store, monkeypatch, name):
+    store.put("a/b", b"x")
+
+    def away(*_given, **_options):
+        raise OSError(getattr(errno, name), os.strerror(getattr(errno, name)))
+
+    with monkeypatch.context() as patch:
+        for target in ("open", "stat", "unlink"):
+            patch.setattr(Path, target, away)
+        patch.setattr(os, "scandir", away)
+        for ask in ASKED:
+            with pytest.raises(StoreUnavailable):
+                ask(store)
+    assert store.get("a/b") == b"x"
+
+
+ASKED = [
+    lambda store: store.get("a/b"),
+    lambda store: store.head("a/b"),
+    lambda store: store.delete("a/b"),
+    lambda store: store.list_folder("a"),
+    lambda store: list(store.list("")),
+]
+"""Everything that finds nothing where nothing is."""
+
+
+def writes(store):
+    store.put("a/c", b"x")
+
+
+@pytest.mark.parametrize("seen", [writes, lambda store: store.get("a/b"), lambda store: store.head("no")])
+def test_a_store_whose_folder_is_gone_is_away_and_not_empty(store, tmp_path, seen):
+    store.put("a/b", b"x")
+    other = FileStore(tmp_path / "store")
+    seen(other)
+    (tmp_path / "store").rename(tmp_path / "unmounted")
+    for ask in (*ASKED, writes):
+        with pytest.raises(StoreUnavailable, match=r"its folder is gone: is the disk or share mounted\?"):
+            ask(other)
+    assert not (tmp_path / "store").exists(), "nothing is written where the share should be"
+    (tmp_path / "unmounted").rename(tmp_path / "store")
+    assert other.get("a/b") == b"x"
+
+
+def test_an_empty_folder_of_another_disk_is_a_mount_that_is_gone(store, tmp_path, monkeypatch):
+    store.put("a/b", b"x")
+    (tmp_path / "store").rename(tmp_path / "unmounted")
+    (tmp_path / "store").mkdir()
+    real = module._device
+    monkeypatch.setattr(module, "_device", lambda folder: real(folder) + 1)
+    for ask in (*ASKED, writes):
+        with pytest.raises(StoreUnavailable, match="mounted"):
+            ask(store)
+    assert list((tmp_path / "store").iterdir()) == []
+    (tmp_path / "store").rmdir()
+    (tmp_path / "unmounted").rename(tmp_path / "store")
+    assert store.head("no") is None, "mounted again it may have another number"
+    store.put("a/c", b"x")
+
+
+def test_a_store_that_nothing_was_written_to_yet_is_empty(store):
+    assert store.head("a") is None
+    assert store.list_folder("") == Folder((), ())
+    with pytest.raises(ObjectMissing):
+        store.get("a")
