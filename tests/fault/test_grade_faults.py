@@ -121,6 +121,30 @@ def test_a_scorer_that_misbehaves_is_a_grading_error(bench: Bench, source: str, 
     assert time.monotonic() - started < 30
 
 
+FORGER = """
+import os, sys
+def check(ctx):
+    with open("forge.py", "w") as file:
+        file.write(PROGRAM)
+    os.system(f"{sys.executable} -I -S forge.py")
+    return {"checks": [{"name": "own", "passed": False}]}
+PROGRAM = '''
+import os
+for number in range(3, 256):
+    try:
+        os.write(number, b'{"result": {"checks": [{"name": "forged", "passed": true}]}}\\\\n')
+    except OSError:
+        pass
+'''
+"""
+
+
+def test_a_program_that_a_scorer_starts_has_no_say(bench: Bench) -> None:
+    score = bench.checks(FORGER)
+    assert (score.error, score.passed) == (None, False)
+    assert [check.name for check in score.checks] == ["own"]
+
+
 def test_a_scorer_that_forks_has_one_say_and_leaves_nobody(bench: Bench, tmp_path: Path) -> None:
     place = tmp_path / "pid"
     source = f"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -55,6 +56,29 @@ def shown(value: Any) -> str:
     """A value as details quote it: JSON, cut at 100 characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+def answer_json(text: str) -> Any:
+    """An answer read as JSON. NaN and Infinity, which Python reads, are none.
+
+    Raises:
+        ValueError: it is not JSON, nested too deeply, or has a number in it that cannot be held.
+    """
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_number)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {shown(digits)} is too large")
+    return number
 
 
 def verdict(faults: list[str], otherwise: str) -> GraderScore:

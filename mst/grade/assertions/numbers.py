@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from functools import lru_cache
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from mst.errors import ConfigError, GraderError
-from mst.grade.assertions.base import Assertion, shown, verdict
+from mst.grade.assertions.base import Assertion, answer_json, shown, verdict
 from mst.grade.assertions.text import same_json
 from mst.judges.contract import Subject
 from mst.judges.options import Options
@@ -105,12 +104,15 @@ def numbers_of(text: str) -> list[float]:
 def json_path(subject: Subject, options: JsonPathOptions) -> GraderScore:
     """What a query finds in the answer, which must be JSON, is there, equals a value, is as many as said."""
     try:
-        answer = json.loads(subject.text)
-    except (ValueError, RecursionError) as error:
+        answer = answer_json(subject.text)
+    except ValueError as error:
         return verdict([f"is not JSON: {error}"], "")
+    query = _query(options.path)
     try:
-        values = [node.value for node in _query(options.path).find(answer)]
-    except (ValueError, RecursionError) as error:
+        values = [node.value for node in query.find(answer)]
+    except (_too_deep(), RecursionError):
+        return verdict(["is nested too deeply to be searched"], "")
+    except ValueError as error:
         raise GraderError(f"json_path: {options.path}: {error}") from error
     return verdict(_path_faults(values, options), f"{options.path}: {shown(values[0]) if values else 'nothing there'}")
 
@@ -153,6 +155,13 @@ def _query(path: str) -> Any:
         return environment.compile(path)
     except library.JSONPathError as error:
         raise ValueError(f"path {shown(path)} is no JSONPath query: {error}") from error
+
+
+def _too_deep() -> type[Exception]:
+    import jsonpath_rfc9535 as library  # noqa: PLC0415 - only for this assertion, and there: a query was compiled
+
+    found: type[Exception] = library.JSONPathRecursionError
+    return found
 
 
 NUMBER_ASSERTIONS: dict[str, Assertion] = {

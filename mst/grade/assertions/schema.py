@@ -11,7 +11,7 @@ import regex
 from pydantic import Field, field_validator
 
 from mst.errors import GraderError
-from mst.grade.assertions.base import Assertion, shown, verdict
+from mst.grade.assertions.base import Assertion, answer_json, shown, verdict
 from mst.grade.assertions.text import PATTERN_TIMEOUT_S
 from mst.judges.contract import Subject
 from mst.judges.options import Options
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 MAX_FAULTS = 5
+DEEP_LEVELS = 50
+"""An answer with more levels may be too deep for a validation, which goes down level by level."""
+VALIDATION_TIMEOUT_S = 10.0
 
 
 class SchemaOptions(Options):
@@ -35,6 +38,8 @@ class SchemaOptions(Options):
     def _is_schema(cls, value: dict[str, Any]) -> dict[str, Any]:
         from jsonschema.exceptions import SchemaError  # noqa: PLC0415 - heavy, and only for this assertion
 
+        if not isinstance(value.get("$schema", ""), str):
+            raise ValueError("'$schema' should be a text: which version of JSON Schema this is")  # noqa: TRY004 - so told
         try:
             _validator_class(value).check_schema(value)
         except SchemaError as error:
@@ -48,15 +53,20 @@ def json_schema(subject: Subject, options: SchemaOptions) -> GraderScore:
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - heavy, and only for this assertion
 
     try:
-        answer = json.loads(subject.text)
-    except (ValueError, RecursionError) as error:
+        answer = answer_json(subject.text)
+    except ValueError as error:
         return verdict([f"is not JSON: {error}"], "")
     try:
         found = sorted(_validator(options.schema_).iter_errors(answer), key=_place)
     except Unresolvable as error:
         raise GraderError(f"json_schema: {error}; references must stay inside the schema") from error
+    except OverflowError:
+        return verdict(["holds a number that is too large to be checked"], "")
     except RecursionError as error:
-        raise GraderError("json_schema: the schema or the answer is nested too deeply") from error
+        # A program must not get out of the pass rate by answering in a thousand brackets.
+        if _is_deep(answer):
+            return verdict([f"is nested more than {DEEP_LEVELS} levels deep, too deeply to be checked"], "")
+        raise GraderError("json_schema: the schema refers to itself without end") from error
     faults = [f"{_place(fault)}: {_short(fault.message)}" for fault in found[:MAX_FAULTS]]
     if len(found) > MAX_FAULTS:
         faults.append(f"and {len(found) - MAX_FAULTS} more")
@@ -72,21 +82,67 @@ def _validator_class(schema: dict[str, Any]) -> type[Validator]:
 
 
 def _validator(schema: dict[str, Any]) -> Validator:
-    """A validator that fetches nothing (its registry knows the meta-schemas only) and whose patterns are timed."""
+    """A validator that fetches nothing (its registry knows the meta-schemas only) and comes to an end in time."""
     from jsonschema import validators  # noqa: PLC0415 - heavy, and only for this assertion
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
 
     patterns = _Patterns()
+    kind = _validator_class(schema)
+    keywords = {
+        **kind.VALIDATORS,
+        "pattern": patterns.pattern,
+        "patternProperties": patterns.pattern_properties,
+        "additionalProperties": patterns.additional_properties,
+        "uniqueItems": _unique_items,
+    }
+    deadline = time.monotonic() + VALIDATION_TIMEOUT_S
     timed = validators.extend(  # type: ignore[no-untyped-call]  # the stubs leave it out
-        _validator_class(schema),
-        {
-            "pattern": patterns.pattern,
-            "patternProperties": patterns.pattern_properties,
-            "additionalProperties": patterns.additional_properties,
-        },
+        kind, {name: _timed(keyword, deadline) for name, keyword in keywords.items()}
     )
     found: Validator = timed(schema, registry=REGISTRY)
     return found
+
+
+def _timed(keyword: Any, deadline: float) -> Any:
+    """A keyword that is not begun any more after the deadline: references can make a short schema endless work."""
+
+    def begin(*given: Any) -> Any:
+        if time.monotonic() > deadline:
+            raise GraderError(
+                f"json_schema: this answer was not checked within {VALIDATION_TIMEOUT_S:g} s; make the schema simpler"
+            )
+        return keyword(*given)
+
+    return begin
+
+
+def _unique_items(validator: Validator, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    """The library compares every item with every other one."""
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415 - heavy, and only for this assertion
+
+    if wanted and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
+        yield ValidationError(f"{shown(instance)} has non-unique elements")
+
+
+def _key(value: Any) -> Any:
+    """Equal for equal JSON values: 1 and 1.0, but not 1 and true."""
+    if isinstance(value, list):
+        return tuple(map(_key, value))
+    if isinstance(value, dict):
+        return frozenset((name, _key(item)) for name, item in value.items())
+    return type(value) is bool, value
+
+
+def _is_deep(answer: Any) -> bool:
+    level = [answer]
+    for _ in range(DEEP_LEVELS):
+        level = [
+            item
+            for value in level
+            if isinstance(value, list | dict)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(level)
 
 
 class _Patterns:

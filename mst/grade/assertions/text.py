@@ -10,7 +10,7 @@ import regex
 from pydantic import field_validator
 
 from mst.errors import GraderError
-from mst.grade.assertions.base import Assertion, Text, Texts, listed, shown, verdict
+from mst.grade.assertions.base import Assertion, Text, Texts, answer_json, listed, shown, verdict
 from mst.judges.contract import Subject
 from mst.judges.options import Options
 from mst.model.score import GraderScore
@@ -120,8 +120,8 @@ def equals(subject: Subject, options: EqualsOptions) -> GraderScore:
         same = _normal(wanted, options) == _normal(subject.text, options)
     else:
         try:
-            same = same_json(json.loads(subject.text), wanted)
-        except (ValueError, RecursionError):
+            same = same_json(answer_json(subject.text), wanted)
+        except ValueError:
             return verdict([f"is not JSON; expected {shown(wanted)}"], "")
     return verdict([] if same else [f"expected {shown(wanted)}, got {shown(subject.text)}"], f"equals {shown(wanted)}")
 

@@ -104,6 +104,11 @@ def test_null_is_a_value_that_can_be_wanted(grade):
     assert not grade("json_path", '{"a": 1}', path="$.a", equals=None).passed
 
 
+def test_an_answer_that_is_nested_without_end_fails(grade):
+    assert "nested too deeply" in grade("json_path", "[" * 900 + "]" * 900, path="$..a").details
+    assert "nested too deeply" in grade("json_path", "[" * 100_000, path="$..a").details
+
+
 def test_an_answer_that_is_no_json_fails(grade):
     assert "is not JSON" in grade("json_path", "a: 1", path="$.a").details
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 from pydantic import ValidationError
 
@@ -78,12 +81,58 @@ def test_pattern_keywords_mean_what_they_say(grade):
     [
         {"type": "no-such-type"},
         {"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]},
+        {"$schema": 5},
         "text",
     ],
 )
 def test_schemas_that_cannot_be_used_are_refused(schema):
     with pytest.raises(ValidationError):
         JSON_SCHEMA.Options.model_validate({"schema": schema})
+
+
+@pytest.mark.parametrize("answer", ["NaN", "[Infinity]", '{"a": -Infinity}', "1e400", "1" + "0" * 5000])
+def test_what_python_reads_and_json_does_not_know_is_no_json(grade, answer):
+    assert "is not JSON" in grade({}, answer).details
+
+
+@pytest.mark.parametrize("answer", ["1" + "0" * 400, "[" * 300 + "]" * 300])
+def test_an_answer_that_cannot_be_checked_fails_and_is_not_left_out_of_the_rate(grade, answer):
+    endless = {"$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "multipleOf": 0.1}}, "$ref": "#/$defs/a"}
+    assert "to be checked" in grade(endless, answer).details
+
+
+def test_a_schema_that_refers_to_itself_is_no_fault_of_the_answer(grade):
+    with pytest.raises(GraderError, match="refers to itself"):
+        grade({"$ref": "#"}, "1")
+
+
+def test_a_schema_that_would_take_for_ever_comes_to_an_end(grade, monkeypatch):
+    monkeypatch.setattr("mst.grade.assertions.schema.VALIDATION_TIMEOUT_S", 0.1)
+    doubled = {f"a{level}": {"allOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(40)}
+    with pytest.raises(GraderError, match="make the schema simpler"):
+        grade({"$defs": {**doubled, "a40": {}}, "$ref": "#/$defs/a0"}, "1")
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ("[1, 1.0]", False),
+        ("[1, true]", True),
+        ('[0, false, null, ""]', True),
+        ('[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]', False),
+        ('[{"a": []}, {"a": {}}]', True),
+        ("[[1, 2], [2, 1]]", True),
+    ],
+)
+def test_unique_items_are_told_apart_by_value(grade, items, unique):
+    assert grade({"uniqueItems": True}, items).passed is unique
+    assert grade({"uniqueItems": False}, items).passed
+
+
+def test_many_unique_items_take_no_quadratic_time(grade):
+    started = time.process_time()
+    assert grade({"uniqueItems": True}, json.dumps([{"a": number} for number in range(20_000)])).passed
+    assert time.process_time() - started < 10
 
 
 def test_many_faults_are_counted(grade):
