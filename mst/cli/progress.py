@@ -114,7 +114,7 @@ class Progress:
         self.one_more(passed=None, problem=record.infrastructure_error, why=why, cost_usd=usd)
 
     async def graded(self, grading: TrialGrading | ComparisonGrading) -> None:
-        """One more unit is graded in this process. See `Hooks.told`."""
+        """One more unit is graded in this process. See `GradingContext.told`."""
         _, usd = grading_spent(grading)
         passed = grading.passed if isinstance(grading, TrialGrading) else None
         why = next((f"{grader}: {error}" for grader, error in grading.errors.items()), "")

@@ -7,7 +7,6 @@ keeps one part: no single file gets larger than the whole bound.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -15,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from mst.process.space import used_bytes
 from mst.shards.contract import LossReason
 
 PACE_S = 1.0
 IDLE_PARTS = 10
 """A scan is followed by a rest of at least this many times its duration."""
-BLOCK_BYTES = 512
 
 
 class Overuse:
@@ -68,44 +67,10 @@ class Overuse:
         pause_s = self._pace_s
         while not self._ended.wait(pause_s):
             began = time.monotonic()
-            if used_bytes(self._folder, self._disk_bytes, self._ended) > self._disk_bytes:
+            if used_bytes([self._folder], self._disk_bytes, self._ended) > self._disk_bytes:
                 self._is_full = True
                 return
             pause_s = max(self._pace_s, IDLE_PARTS * (time.monotonic() - began))
-
-
-def used_bytes(folder: Path, most: int, stop: threading.Event | None = None) -> int:
-    """Bytes of disk below a folder, links followed nowhere and counted once; more than `most` are not all counted.
-
-    What vanishes meanwhile, or may not be read, is passed over.
-    """
-    total = 0
-    linked: set[tuple[int, int]] = set()
-    folders = [str(folder)]
-    while folders and total <= most and not (stop is not None and stop.is_set()):
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    total += _own_bytes(entry, linked)
-                    if total > most:
-                        break
-        except OSError:
-            continue
-    return total
-
-
-def _own_bytes(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> int:
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError:
-        return 0
-    if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-        if (status.st_dev, status.st_ino) in linked:
-            return 0
-        linked.add((status.st_dev, status.st_ino))
-    return status.st_blocks * BLOCK_BYTES
 
 
 def cap_files(pid: int, most_bytes: int) -> None:

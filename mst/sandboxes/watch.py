@@ -6,15 +6,15 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from mst.process.space import used_bytes
 
 _MEMBERS_EVERY_S = 0.2
 _DISK_EVERY_S = 1.0
 _DISK_SHARE = 10
 """At most a tenth of the time goes into looking at files."""
-_BLOCK_BYTES = 512
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -46,23 +46,6 @@ async def watch(bounds: Bounds, leader: Callable[[], int | None], stop: asyncio.
             disk_due = time.monotonic() + max(_DISK_EVERY_S, _DISK_SHARE * took)
         if passed is not None and not stop.done():
             stop.set_result(passed)
-
-
-def used_bytes(folders: Sequence[Path], enough: int) -> int:
-    """Space that files below folders take on the disk; counting ends when it is more than `enough`.
-
-    Links are not followed. Blocks.
-    """
-    total = 0
-    pending = [str(folder) for folder in folders]
-    while pending and total <= enough:
-        with suppress(OSError), os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
-    return total
 
 
 def _passed_by_members(bounds: Bounds, leader: int | None) -> str | None:
