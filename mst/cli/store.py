@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mst.model.printed.base import Printed
     from mst.model.printed.store import StoredRunRow
     from mst.store.contract import Store
-    from mst.store.verify import Wrong
+    from mst.store.wrong import Wrong
 
 
 @click.group(name="store")
@@ -153,16 +153,15 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
     for one in _verified(store, run, runs):
         # Another run, or another index, may have named it already.
         if one.key not in wrong:
-            wrong[one.key] = WrongObject(key=one.key, what=one.what)
+            wrong[one.key] = WrongObject(key=one.key, what=one.what, mend=one.mend)
             if not as_json:
                 click.echo(f"{one.key}: {one.what}")
     if as_json:
         _print(VerifiedDocument(store=store.uri, runs=len(runs), wrong=list(wrong.values())))
-    checked = (
-        f"{len(wrong) or 'nothing'} wrong in {store.uri}, {len(runs)} {'run' if len(runs) == 1 else 'runs'} checked"
-    )
-    mend = "; 'mst store push RUN --repair', where a good copy is, mends a run" if wrong else ""
-    click.echo(f"mst: {checked}{mend}", err=True)
+    checked = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} checked"
+    click.echo(f"mst: {len(wrong) or 'nothing'} wrong in {store.uri}, {checked}", err=True)
+    for mend in dict.fromkeys(one.mend for one in wrong.values()):
+        click.echo(f"mst: to mend {mend}", err=True)
     ctx.exit(4 if wrong else 0)
 
 

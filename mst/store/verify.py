@@ -5,37 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
-from mst.model.base import Document
-from mst.model.fleet import Closed, DispatchRecord
-from mst.model.manifest import ManifestFile, Pack, PackEntry, RegradeClaim
+from mst.model.manifest import ManifestFile, Pack, PackEntry, RegradeClaim, SourceRun
 from mst.store.commit import read_latest, read_shard
 from mst.store.contract import Store
-from mst.store.find import StoredRun, generations, list_runs, read_generation, read_run
+from mst.store.find import StoredRun, generations, list_evals, read_generation, read_run
 from mst.store.layout import RunKeys, latest_key, shard_number
 from mst.store.listing import Listing, read_pack_index
 from mst.store.transfer import each
+from mst.store.verify_dispatch import is_unit, read_record, verify_dispatch, verify_unit
+from mst.store.wrong import REPLACED, UNLISTED, Wrong
 
 VERIFIERS = 4
-_NAMED = re.compile(r"/(?:blobs|packs|indexes|bundles)/([0-9a-f]{64})$")
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """Something in a store that is not as it was written.
-
-    Attributes:
-        key: of the object.
-        what: is wrong with it; names files of a pack.
-    """
-
-    key: str
-    what: str
+_NAMED = re.compile(r"/(?:blobs|packs|indexes|bundles|units)/([0-9a-f]{64})$")
 
 
 def verify_run(
@@ -43,7 +29,8 @@ def verify_run(
 ) -> Iterator[Wrong]:
     """Check every record of a run and of its dispatches, and every byte that their manifests list.
 
-    Also what is named by its digest and listed by nobody: bundles, and what a push left. Each object is read once.
+    Also what is named by its digest and listed by nobody: bundles, and what a push left; and units that no manifest
+    lists yet. Each object is read once.
     Memory: one pack per worker, none of it kept.
 
     Args:
@@ -65,8 +52,9 @@ def verify_run(
         found = None
     if found is not None:
         # A source first, since it lists more of a pack that both use.
-        if found.manifest.source is not None:
-            listings.append(Listing.of_source(keys.eval_name, found.manifest.source))
+        if (source := found.manifest.source) is not None:
+            yield from _source(store, keys, source)
+            listings.append(Listing.of_source(keys.eval_name, source))
         listings.append(Listing.of(found.manifest))
     yield from _listed(store, [*listings, *_shards(store, keys)], seen, workers)
     yield from _unlisted(store, keys, seen, workers)
@@ -75,7 +63,7 @@ def verify_run(
 def verify_latest(store: Store, eval_name: str) -> Iterator[Wrong]:
     """Check that an eval's `latest.json` can be read and names a run that is there."""
     try:
-        record = read_latest(store, eval_name)
+        record = read_latest(store, eval_name, proven=True)
     except (CorruptFile, FormatError) as error:
         yield Wrong(latest_key(eval_name), str(error))
         return
@@ -93,14 +81,14 @@ def verify_store(
         eval_name: only this eval.
         begun: told of each run before it is read.
     """
-    names: dict[str, None] = {}
     nameless: list[CorruptFile] = []
     seen: set[str] = set()
-    for run in list_runs(store, eval_name, nameless=nameless.append):
-        names[run.eval_name] = None
-        begun(run)
-        yield from verify_run(store, RunKeys(run.eval_name, run.run_id), seen=seen)
-    for name in names:
+    for name, run_ids in list_evals(store, eval_name, areas=("runs", "dispatches"), nameless=nameless.append):
+        for keys in (RunKeys(name, run_id) for run_id in run_ids):
+            # One that has no manifest yet may have dispatches under way, and objects that the next push relies on.
+            if found := generations(store, keys):
+                begun(StoredRun(name, keys.run_id, found[0]))
+            yield from verify_run(store, keys, seen=seen)
         yield from verify_latest(store, name)
     for error in nameless:
         yield Wrong(str(error).removeprefix(f"{store.uri}: ").partition(": ")[0], str(error))
@@ -111,41 +99,38 @@ def _manifests(store: Store, keys: RunKeys) -> Iterator[Wrong]:
     for generation in generations(store, keys):
         # Generations are counted without gaps, and none is ever removed.
         if after is not None and generation != after[0] - 1:
-            yield Wrong(keys.manifest(after[0] - 1), f"is gone: generation {after[0]} followed it")
+            yield _gone(keys, after[0])
             after = None
         try:
             found = read_generation(store, keys, generation)
         except (CorruptFile, FormatError, ObjectMissing) as error:
-            yield Wrong(keys.manifest(generation), str(error))
+            yield Wrong(keys.manifest(generation), str(error), REPLACED if after is not None else None)
             after = generation, None
             continue
         if after is not None and after[1] is not None and found.sha256 != after[1]:
-            yield Wrong(keys.manifest(generation), f"has SHA-256 {found.sha256}, its successor names {after[1]}")
+            what = f"has SHA-256 {found.sha256}, its successor names {after[1]}"
+            yield Wrong(keys.manifest(generation), what, REPLACED)
         after = generation, found.manifest.predecessor
     if after is not None and after[0] != 1:
-        yield Wrong(keys.manifest(after[0] - 1), f"is gone: generation {after[0]} followed it")
+        yield _gone(keys, after[0])
+
+
+def _gone(keys: RunKeys, after: int) -> Wrong:
+    return Wrong(keys.manifest(after - 1), f"is gone: generation {after} followed it", REPLACED)
 
 
 def _records(store: Store, keys: RunKeys) -> Iterator[Wrong]:
     """Check what is small and written once beside manifests."""
-    yield from _record(store, keys.claim, RegradeClaim, run_id=keys.run_id)
+    yield from read_record(store, keys.claim, RegradeClaim, run_id=keys.run_id)
     for dispatch in store.list_folder(keys.dispatches).folders:
-        folder = keys.dispatch(dispatch)
-        yield from _record(store, folder.record, DispatchRecord, run_id=keys.run_id, dispatch=dispatch)
-        yield from _record(store, folder.closed, Closed, run_id=keys.run_id, dispatch=dispatch)
+        yield from verify_dispatch(store, keys.dispatch(dispatch))
 
 
-def _record(store: Store, key: str, kind: type[Document], **names: str) -> Iterator[Wrong]:
-    try:
-        found = kind.from_json(store.get(key), f"{store.uri}: {key}")
-    except ObjectMissing:
-        return
-    except (CorruptFile, FormatError) as error:
-        yield Wrong(key, str(error))
-        return
-    said = {name: str(getattr(found, name)) for name in names}
-    if said != names:
-        yield Wrong(key, f"is that of {' '.join(said.values())}")
+def _source(store: Store, keys: RunKeys, source: SourceRun) -> Iterator[Wrong]:
+    """The run that a regrade refers to was pushed before it, and no manifest is ever removed."""
+    there = RunKeys(keys.eval_name, source.run_id)
+    if source.generation not in generations(store, there):
+        yield Wrong(there.manifest(source.generation), f"is gone: {keys.run_id} is a regrade of it")
 
 
 def _shards(store: Store, keys: RunKeys) -> Iterator[Listing | Wrong]:
@@ -186,14 +171,19 @@ def _listed(store: Store, listings: Iterable[Listing | Wrong], seen: set[str], w
 
 
 def _unlisted(store: Store, keys: RunKeys, seen: set[str], workers: int) -> Iterator[Wrong]:
-    """Bundles, and leftovers that a push may rely on: nothing but their names says what their bytes were."""
+    """Bundles, leftovers that a push may rely on, units that a takeover may adopt: themselves say what they were."""
 
     def jobs() -> Iterator[Callable[[], list[Wrong]]]:
         for folder in (keys.folder, keys.dispatches):
             for info in store.list(folder):
-                if (named := _NAMED.search(info.key)) is not None and info.key not in seen:
+                if info.key in seen:
+                    continue
+                if (named := _NAMED.search(info.key)) is not None:
                     seen.add(info.key)
                     yield partial(_named, store, info.key, named[1])
+                elif is_unit(info.key):
+                    seen.add(info.key)
+                    yield partial(verify_unit, store, info.key)
 
     for wrong in each(lambda job: job(), jobs(), workers=workers):
         yield from wrong
@@ -205,7 +195,10 @@ def _named(store: Store, key: str, sha256: str) -> list[Wrong]:
             got = store.get_to(key, Path(folder) / "object")
         except ObjectMissing:
             return []
-    return [] if got.sha256 == sha256 else [Wrong(key, f"has SHA-256 {got.sha256}; no manifest lists it")]
+    if got.sha256 == sha256:
+        return []
+    remedy = UNLISTED if "/runs/" in key else None
+    return [Wrong(key, f"has SHA-256 {got.sha256}; no manifest lists it", remedy)]
 
 
 def _file(store: Store, key: str, file: ManifestFile) -> list[Wrong]:

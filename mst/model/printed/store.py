@@ -51,6 +51,8 @@ class WrongObject(Printed):
 
     key: str
     what: str
+    mend: str
+    """What to do about it."""
 
 
 class VerifiedDocument(Printed):
