@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pydantic.alias_generators import to_snake
@@ -12,6 +12,28 @@ INSIDE = {"input", "expected", "metadata", "client_options"}
 """Keys that a column may go into: `expected.answer`, `metadata.cluster`."""
 INTEGERS = {"trials", "judge_reps"}
 NUMBERS = {"pass_threshold"}
+
+
+OTHER_SEPARATORS = ";\t|"
+"""What spreadsheets of some countries put between cells."""
+
+
+def separator_fault(header: Sequence[str]) -> str | None:
+    """What to do about a file whose cells are not separated by commas; None when they are."""
+    if len(header) != 1 or (found := next((one for one in OTHER_SEPARATORS if one in header[0]), None)) is None:
+        return None
+    return f"the cells are separated by {'a tab' if found == chr(9) else repr(found)}; save the file with commas"
+
+
+def unknown_columns(header: Sequence[str], known: Collection[str]) -> list[str]:
+    """Columns that are no key of a case, as a row's data has them."""
+    columns = [column.strip() for column in header]
+    return [column for column in columns if to_snake(_key(column)) not in known]
+
+
+def _key(column: str) -> str:
+    key, dot, _ = column.partition(".")
+    return key if dot and to_snake(key) in INSIDE else column
 
 
 def row_data(header: Sequence[str], row: Sequence[str]) -> dict[str, Any]:

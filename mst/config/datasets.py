@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
 from mst.config import source as sources
-from mst.config.caseconfig import read_case
-from mst.config.csvrows import row_data
+from mst.config.caseconfig import CaseWritten, read_case
+from mst.config.csvrows import row_data, separator_fault, unknown_columns
 from mst.config.listing import IGNORED, Origin
 from mst.config.source import Keys, Source
 from mst.config.written import Written
@@ -179,7 +180,7 @@ def _json_line(line: bytes) -> Any:
     try:
         data = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        return _Bad("not UTF-8 text")
+        return _Bad(sources.NOT_UTF8)
     except RecursionError:
         return _Bad("nested too deep")
     except ValueError as error:
@@ -197,9 +198,13 @@ def _csv(path: Path) -> Iterator[Row]:
                 raise ConfigError(f"{path}: empty; the first line names the columns")
             if len(set(header)) != len(header):
                 raise ConfigError(f"{path}:1: two columns have the same name")
+            if (fault := separator_fault(header)) is not None:
+                raise ConfigError(f"{path}:1: {fault}")
+            # A column that nobody knows is one fault, of the first line, and not one of every row.
+            named = {(sources.snake(column),): (1, 1) for column in unknown_columns(header, CaseWritten.model_fields)}
             line = reader.line_num + 1
             for row in reader:
-                source = _line_source(path, line)
+                source = _line_source(path, line, named)
                 line = reader.line_num + 1
                 if not row:
                     continue
@@ -207,9 +212,21 @@ def _csv(path: Path) -> Iterator[Row]:
                     yield source, row_data(header, row), ()
                 except ValueError as error:
                     yield source, _Bad(str(error)), ()
-    except (csv.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}:{_undecodable_line(path)}: {sources.NOT_UTF8}") from None
+    except csv.Error as error:
         raise ConfigError(f"{path}: not a readable CSV file: {error}") from None
 
 
-def _line_source(path: Path, number: int) -> Source:
-    return Source(path=path, name=str(path), data=None, marks={(): (number, 1)})
+def _undecodable_line(path: Path) -> int:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 1
+
+
+def _line_source(path: Path, number: int, named: Mapping[Keys, tuple[int, int]] = MappingProxyType({})) -> Source:
+    return Source(path=path, name=str(path), data=None, marks={(): (number, 1), **named})

@@ -20,6 +20,7 @@ from mst.config import jsonplaces, tomlplaces, yamltext
 from mst.errors import ConfigError
 
 MAX_BYTES = 10 * 1024 * 1024
+NOT_UTF8 = "not UTF-8 text; save the file as UTF-8"
 MAX_DEPTH = 100
 SAFE_INTEGER = 2**53 - 1
 """Larger integers lose digits in most JSON readers, and canonical JSON refuses them."""
@@ -143,7 +144,7 @@ def read_text(path: Path, *, name: str, max_bytes: int = MAX_BYTES) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{name}:{line}: not UTF-8 text") from error
+        raise ConfigError(f"{name}:{line}: {NOT_UTF8}") from error
 
 
 def unfit(data: Any) -> list[tuple[Keys, str]]:

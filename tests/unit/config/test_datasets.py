@@ -58,7 +58,9 @@ def test_every_bad_row_of_csv_is_reported_with_its_line(eval_):
     [
         ("", "cases.csv: empty"),
         ("id,id\na,b\n", "cases.csv:1: two columns have the same name"),
-        ("id,inptu\na,b\n", "unknown key 'inptu' (did you mean 'input'?)"),
+        ("id,inptu\na,b\n", "cases.csv:1: unknown key 'inptu' (did you mean 'input'?)"),
+        ("id;input\na;b\n", "cases.csv:1: the cells are separated by ';'; save the file with commas"),
+        ("id\tinput\na\tb\n", "cases.csv:1: the cells are separated by a tab; save the file with commas"),
         ('id,input\na,"b\n', "not a readable CSV file"),
         ("id,input,input.q\na,b,c\n", "'input' and 'input.q' exclude each other"),
     ],
@@ -66,6 +68,24 @@ def test_every_bad_row_of_csv_is_reported_with_its_line(eval_):
 def test_unusable_csv_files_are_refused(eval_, text, expected):
     eval_.write("cases.csv", text)
     assert expected in eval_.faults(CSV)[0]
+
+
+def test_a_column_that_nobody_knows_is_one_fault_and_an_empty_one_is_none(eval_):
+    rows = "".join(f"c{number},x,\n" for number in range(30))
+    eval_.write("cases.csv", f"id,inptu,\n{rows}last,x,1\n")
+    assert eval_.faults(CSV) == [
+        "cases.csv:1: unknown key 'inptu' (did you mean 'input'?)",
+        "cases.csv:1: unknown key ''",
+    ]
+    eval_.write("cases.csv", f"id,input,\n{rows}")
+    assert len(eval_.load(CSV).cases) == 30
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_csv_file_that_is_not_utf8_is_refused_with_its_line(eval_, encoding):
+    (eval_.folder / "cases.csv").write_bytes("id,input\na,b\nc,ü\n".encode(encoding))
+    line = 3 if encoding == "latin-1" else 1
+    assert eval_.faults(CSV)[0] == f"cases.csv:{line}: not UTF-8 text; save the file as UTF-8"
 
 
 def test_a_folder_a_case_with_files_solution_and_checks(eval_):
