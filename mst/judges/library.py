@@ -78,10 +78,14 @@ def _value(response: Any, output: str) -> dict[str, Any]:
         raise ModelFault("the answer ended at max_tokens; raise it", "answer")
     if output == "tool" and not calls:
         raise ModelFault(f"the model did not answer in the form asked for, but: {text[:200]!r}", "answer")
+    if output == "tool" and any(call.args != calls[0].args for call in calls):
+        raise ModelFault(f"the model gave {len(calls)} verdicts that differ", "answer")
     found: Any = calls[0].args if output == "tool" else _unfenced(text)
+    if isinstance(found, str) and len(found) > ANSWER_CHARACTERS:
+        raise ModelFault(f"the model's answer has more than {ANSWER_CHARACTERS} characters", "answer")
     try:
         if isinstance(found, str):
-            found = strictjson.loads(found[:ANSWER_CHARACTERS])
+            found = strictjson.loads(found)
         strictjson.check(found)
     except ValueError as error:
         raise ModelFault(f"the model's answer is {error}", "answer") from error

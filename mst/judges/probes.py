@@ -9,7 +9,6 @@ from mst.judges.contract import Subject
 from mst.model.transcript import Transcript
 
 Probe = Literal["plain", "longer", "own_name", "other_name", "empty"]
-PROBES: tuple[Probe, ...] = ("plain", "longer", "own_name", "other_name", "empty")
 
 PADDING = (
     "To sum up the above once more: the points have been set out in order, each of them has been given the room that "

@@ -14,13 +14,14 @@ MAX_INTEGER = 2**53 - 1
 def loads(data: bytes | str) -> Any:
     """Parse JSON and make sure that it can be stored and digested.
 
-    Refused: NaN and infinity, whole numbers beyond 2^53, half surrogate pairs, more than 100 levels.
+    Refused: NaN and infinity, whole numbers beyond 2^53, half surrogate pairs, more than 100 levels, a key that stands
+    twice in one object: which of two scores is meant nobody can say.
 
     Raises:
         ValueError: with the reason, in words.
     """
     try:
-        value = json.loads(data)
+        value = json.loads(data, object_pairs_hook=_once)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     except UnicodeDecodeError as error:
@@ -29,6 +30,15 @@ def loads(data: bytes | str) -> Any:
         raise ValueError(f"not JSON ({error.msg} at character {error.pos})") from error
     check(value)
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"ambiguous: the key {twice[:100]!r} stands twice in one object")
+    return found
 
 
 def check(value: Any) -> None:

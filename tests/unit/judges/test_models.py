@@ -22,6 +22,7 @@ from mst.testing.modelscript import (
     NO_MONEY,
     OVERLOADED,
     Reply,
+    ToolUse,
     failure,
     in_turn,
     too_many,
@@ -126,6 +127,27 @@ def test_an_answer_that_the_library_trips_over_is_one_that_cannot_be_read(models
     with model_server(Reply(body=body)) as server, pytest.raises(GraderError, match="cannot be read") as raised:
         models.ask(server)
     assert raised.value.kind == "answer"
+
+
+@pytest.mark.parametrize(
+    ("tools", "says"),
+    [
+        ([{"score": 0, "reasoning": "x"}, {"score": 1, "reasoning": "x"}], "2 verdicts that differ"),
+        (['{"score": 0, "score": 1, "reasoning": "x"}'], "'score' stands twice"),
+        ([{"score": 1, "reasoning": "x" * 300_000}], "more than 262144 characters"),
+    ],
+)
+def test_a_verdict_of_which_nobody_can_say_what_it_is_counts_as_none(models, tools, says):
+    reply = Reply(tools=[ToolUse("verdict", arguments) for arguments in tools])
+    with model_server(reply) as server, pytest.raises(GraderError, match=says) as raised:
+        models.ask(server)
+    assert raised.value.kind == "answer"
+
+
+def test_a_verdict_that_is_given_twice_is_one(models):
+    reply = Reply(tools=[ToolUse("verdict", {"score": 1, "reasoning": "x"})] * 2)
+    with model_server(reply) as server:
+        assert models.ask(server).score == 1
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

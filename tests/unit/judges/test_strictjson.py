@@ -20,6 +20,7 @@ values = st.recursive(
     ("data", "reason"),
     [
         ("", "not JSON"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "'c' stands twice"),
         ("NaN", "not finite"),
         ("-Infinity", "not finite"),
         ("1e999", "not finite"),
