@@ -11,7 +11,7 @@ import binascii
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -169,18 +169,6 @@ def keygen(folder: Path, *, evals: list[str], queues: list[str], now: datetime) 
 def key_id_of(public: bytes) -> str:
     """A key's ID: the first 16 hex digits of the SHA-256 of its raw public bytes."""
     return digest_bytes(public)[:16]
-
-
-def path_from(environ: Mapping[str, str], name: str, purpose: str) -> Path:
-    """The file that a variable names.
-
-    Raises:
-        UsageError: the variable is not set; says what it is for.
-    """
-    value = environ.get(name)
-    if not value:
-        raise UsageError(f"{name} is not set: it names {purpose} (`mst fleet keygen` makes one)")
-    return Path(value)
 
 
 def load_signing_key(path: Path) -> SigningKey:

@@ -32,7 +32,6 @@ HOLDER_TTL_S = 10.0
 """A worker that is not heard of for so long has nothing any more."""
 KNOWN_PARTS = 8
 """Everything that is known is said this often within the life of a holder."""
-SETTLE_S = 2 * HOLDER_TTL_S / KNOWN_PARTS
 LISTEN_S = 1.0
 RETRY_S = 0.5
 BATCH = 256

@@ -80,11 +80,6 @@ class Presence:
         keys = [self.keys.queue(queue), self.keys.queue_idle(queue)]
         return int(self._scripts.run("queue_idle", keys, [IDLE_NOTE_MS], doing=f"looking at {queue}"))
 
-    def queue_length(self, queue: str) -> int:
-        """Messages that wait in a queue."""
-        with broker_errors(f"looking at {queue}"):
-            return int(self._client.llen(self.keys.queue(queue)))
-
     def lock(self, name: str, owner: str, *, ttl_s: float) -> bool:
         """Take or keep a lock; False when somebody else has it. It ends by itself after `ttl_s`."""
         return bool(self._scripts.run("lock", [self.keys.lock(name)], [owner, int(ttl_s * 1000)], doing=f"lock {name}"))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Literal, TypeVar
 
 from mst.errors import InvariantError, MstError, RefusedError
 from mst.fleet.extras import need
-from mst.fleet.keys import SigningKey, load_trusted_signers
+from mst.fleet.keys import SigningKey
 from mst.model.base import canonical
 from mst.model.fleet import (
     ENVELOPE_MAX_BYTES,
@@ -59,15 +58,6 @@ class Verifier:
 
     def __init__(self, trusted: TrustedSigners) -> None:
         self._entries = {entry.key_id: entry for entry in trusted.signers}
-
-    @classmethod
-    def from_file(cls, path: Path) -> Verifier:
-        """Read the list.
-
-        Raises:
-            UsageError: the file is missing or unfit.
-        """
-        return cls(load_trusted_signers(path))
 
     def envelope(self, signed: Signed, *, queues: frozenset[str], now: datetime) -> Envelope:
         """The envelope, once its signature, key, eval, queue and deadline are found good.

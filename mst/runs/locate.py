@@ -14,7 +14,6 @@ from mst.model.keys import RUN_ID, regrade_number, segment, short_id, source_ste
 from mst.model.run import LatestRecord, RunRecord
 from mst.runs.folder import RunFolder
 
-RESULTS_ROOT = Path(".mst-results")
 SHORT = re.compile(r"[0-9a-f]{6}(\.g[1-9]\d*)?")
 
 
@@ -135,10 +134,15 @@ def _collected_since(created_at: str, root: Path) -> RunFolder | None:
         run = folder.run()
         if run.created_at <= created_at:
             return None
-        is_ungraded = run.phases.collect == "complete" and run.phases.grade == "skipped" and run.grading is None
-        if is_ungraded and not run.partial:
+        if awaits_grading(run):
             return folder
     return None
+
+
+def awaits_grading(run: RunRecord) -> bool:
+    """Whether a run was to be collected only, and was: whole, and not narrowed."""
+    is_ungraded = run.phases.collect == "complete" and run.phases.grade == "skipped" and run.grading is None
+    return is_ungraded and not run.partial
 
 
 def newest_run(root: Path) -> RunFolder:
