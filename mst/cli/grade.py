@@ -54,7 +54,7 @@ def command(
     """Grade a stored run again, as a run of its own beside it.
 
     RUN is a run folder, a run ID, its 6-hex short form, `latest`, or a store URI. `latest` is also what was collected
-    since and not graded yet (mst run --no-grade).
+    since and not graded yet (mst run --no-grade); with --results, the newer one of what is here and in the store.
 
     \b
     mst grade latest
@@ -67,14 +67,13 @@ def command(
     mst grade latest --runner celery --runner-option shards=8 --detach
     """
     from mst.cli.grading import Asked, grade_run
-    from mst.cli.results import located
+    from mst.cli.results import latest_to_grade, located
     from mst.errors import UsageError
-    from mst.runs.locate import latest_to_grade
 
     if distrust and not resuming:
         raise UsageError("--distrust drops verdicts of a grading and has them given again: add --resume")
-    wants_latest = run == "latest" and results is None and not resuming
-    folder = latest_to_grade(output_dir) if wants_latest else located(run, output_dir, results)
+    wants_latest = run == "latest" and not resuming
+    folder = latest_to_grade(output_dir, results) if wants_latest else located(run, output_dir, results)
     asked = Asked(
         config=config,
         runner=runner,

@@ -31,6 +31,44 @@ def located(ref: str, root: Path, uri: str | None) -> RunFolder:
     return find_run(ref, root) if uri is None else bring(_open(uri), ref, root)
 
 
+def latest_to_grade(root: Path, uri: str | None) -> RunFolder:
+    """What `latest` means to somebody who grades: the newer one of what is here and what the store has. Says which.
+
+    Raises:
+        UsageError: nobody has any; or several evals of the store have one.
+        StoreError: the store cannot be read.
+    """
+    from mst.model.keys import run_order
+    from mst.runs.locate import latest_to_grade as latest_here
+
+    if uri is None:
+        return latest_here(root)
+    from mst.runs.stored import bring_run
+    from mst.runs.stored import latest_to_grade as latest_there
+
+    store = _open(uri)
+    try:
+        here: RunFolder | None = latest_here(root)
+    except UsageError:
+        here = None
+    try:
+        there = latest_there(store)
+    except AmbiguousRun:
+        raise
+    except UsageError:
+        if here is None:
+            raise
+        click.echo(f"mst: latest is {here.run_id} here; {store.uri} has none", err=True)
+        return here
+    if here is None or here.run_id == there.run_id:
+        return bring_run(store, there, root)
+    if run_order(here.run_id) > run_order(there.run_id):
+        click.echo(f"mst: latest is {here.run_id} here, not the older {there.run_id} in {store.uri}", err=True)
+        return here
+    click.echo(f"mst: latest is {there.run_id} in {store.uri}, not the older {here.run_id} here", err=True)
+    return bring_run(store, there, root)
+
+
 def to_read(ref: str, root: Path, uri: str | None, need: Need = "numbers") -> RunFolder:
     """The same for a command that only reads: of a stored run only the files that it needs come, into a cache folder.
 

@@ -15,12 +15,12 @@ from urllib.parse import unquote
 
 from mst import __version__
 from mst.errors import AmbiguousRun, CorruptFile, FormatError, InfrastructureError, UsageError
-from mst.model.keys import RUN_ID, regrade_number, segment
+from mst.model.keys import RUN_ID, regrade_number, segment, source_stem
 from mst.model.manifest import RunManifest
 from mst.model.run import LatestRecord, RunRecord
 from mst.runs.folder import RunFolder
 from mst.runs.latest import may_be_latest
-from mst.runs.locate import find_run
+from mst.runs.locate import awaits_grading, find_run
 from mst.store.commit import claim_regrade, read_latest
 from mst.store.contract import Store
 from mst.store.fetch import fetch_run, fetch_source
@@ -108,6 +108,29 @@ def bring_run(store: Store, run: StoredRun, root: Path) -> RunFolder:
     else:
         fetch_run(store, eval_name=run.eval_name, run_id=run.run_id, into=_ready(folder))
     return RunFolder(folder)
+
+
+def latest_to_grade(store: Store) -> StoredRun:
+    """What `latest` means to somebody who grades: the store's latest run, or one collected since and not graded yet.
+
+    Raises:
+        UsageError: there is neither.
+        AmbiguousRun: several evals have a latest run.
+    """
+    try:
+        latest: StoredRun | None = find_stored(store, "latest")
+    except AmbiguousRun:
+        raise
+    except UsageError:
+        latest = None
+    since = "" if latest is None else source_stem(latest.run_id)
+    newer = list_runs(store, meant=lambda run_id: run_id > since and regrade_number(run_id) == 1)
+    for run in sorted(newer, key=lambda run: run.run_id, reverse=True):
+        found = read_run(store, RunKeys(run.eval_name, run.run_id))
+        record = None if found is None else read_file(store, Listing.of(found.manifest), "run.json")
+        if record is not None and awaits_grading(RunRecord.from_json(record, f"{store.uri}: {run.run_id}")):
+            return run
+    return latest if latest is not None else find_stored(store, "latest")
 
 
 def push_folder(store: Store, folder: RunFolder, *, repair: bool = False) -> RunManifest:

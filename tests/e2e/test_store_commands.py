@@ -415,3 +415,41 @@ def test_the_sizes_of_runs_add_up_to_what_the_store_holds(mst, ran, uri, store, 
     rows = json.loads(mst("store", "ls", "--results", uri, "--json").out)["runs"]
     held = [info.size for info in store.list("echoes/runs") if "/packs/" in info.key or "/blobs/" in info.key]
     assert sum(row["bytes"] for row in rows) == sum(held)
+
+
+def collected_later(mst, tmp_path, root):
+    """A run of another eval that was collected a year after all others, and not graded; its ID."""
+    config = write_echo_eval(tmp_path / "other", name="other")
+    assert mst("run", config, "--no-grade", "--output-dir", root).code == 0
+    (folder,) = root.glob("other/runs/*")
+    later = f"{int(folder.name[:4]) + 1}{folder.name[4:]}"
+    record = json.loads((folder / "run.json").read_bytes())
+    record |= {"runId": later, "createdAt": f"{int(later[:4])}{record['createdAt'][4:]}"}
+    (folder / "run.json").write_text(json.dumps(record))
+    folder.rename(folder.with_name(later))
+    return later
+
+
+def test_what_was_collected_here_since_is_graded_and_said(mst, ran, uri, store, tmp_path):
+    here = tmp_path / "here"
+    later = collected_later(mst, tmp_path, here)
+    said = mst("grade", "latest", "--output-dir", here, "--results", uri)
+    assert said.code == 0, said.err
+    assert f"latest is {later} here, not the older {ran}" in said.err
+    assert {run.run_id for run in list_runs(store, "other")} == {later, f"{later}.g2"}
+
+
+def test_what_was_collected_elsewhere_since_is_graded_where_it_is(mst, ran, uri, store, tmp_path):
+    later = collected_later(mst, tmp_path, tmp_path / "elsewhere")
+    assert mst("store", "push", later, "--output-dir", tmp_path / "elsewhere", "--results", uri).code == 0
+    said = mst("grade", "latest", "--output-dir", tmp_path / "here", "--results", uri)
+    assert said.code == 0, said.err
+    assert f"latest is {later} in {uri}, not the older {ran} here" in said.err
+    assert {run.run_id for run in list_runs(store, "other")} == {later, f"{later}.g2"}
+
+
+def test_the_stores_latest_is_graded_when_here_is_nothing_newer(mst, ran, uri, store, tmp_path):
+    for root in ("here", "there"):
+        said = mst("grade", "latest", "--output-dir", tmp_path / root, "--results", uri)
+        assert (said.code, "mst: latest is" in said.err) == (0, False), said.err
+    assert [run.run_id for run in list_runs(store)] == [ran, f"{ran}.g2", f"{ran}.g3"]
