@@ -9,7 +9,7 @@ from typing import Any
 
 from mst.cli.cancelling import cancelled_on_request
 from mst.cli.detaching import lacks_push, publisher
-from mst.cli.ending import finish
+from mst.cli.ending import finish, typed
 from mst.cli.grading import parse_options, under_way
 from mst.cli.interrupts import cancelled_by_interrupt
 from mst.cli.moved import options_now
@@ -69,7 +69,7 @@ def _resume(folder: RunFolder, run: RunRecord, again: Again) -> int:
     if run.config_path is None or not Path(run.config_path).is_file():
         raise UsageError(
             f"{run.run_id}: its trials were still to be made, and its eval {run.config_path or ''} is not here: "
-            f"mst run CONFIG --resume {folder.path}"
+            + typed("run", "CONFIG", "--resume", folder.path)
         )
     with folder.locked():
         # refused before anything is looked at, when somebody works on it

@@ -26,6 +26,7 @@ def command(ctx: click.Context, /, keep: Path, shards: int) -> None:
     Collects 24 cases with four variants of three real tools, grades them on an embedded Celery fleet, and writes a
     report. Needs no key and no network. Ends with 0, and says what the default gate would have returned.
     """
+    from mst.cli.ending import typed
     from mst.cli.grading import Asked as GradeAsked
     from mst.cli.grading import grade_run
     from mst.cli.running import run_eval
@@ -33,15 +34,13 @@ def command(ctx: click.Context, /, keep: Path, shards: int) -> None:
 
     config = _example(keep) / "eval.yaml"
     results = keep / "results"
-    _say("1. collect: every tool on every case", f"mst run {config} --no-grade --output-dir {results}")
+    _say("1. collect: every tool on every case", typed("run", config, "--no-grade", "--output-dir", results))
     code = run_eval(_collect(config, results))
     if code != 0:
         ctx.exit(code)
     folder = next(iter(sorted((results / EXAMPLE / "runs").iterdir(), reverse=True)))
-    _say(
-        "2. grade on a Celery fleet that is started for this",
-        f"mst grade {folder.name} --runner celery --runner-option shards={shards} --output-dir {results}",
-    )
+    where = ("--runner", "celery", "--runner-option", f"shards={shards}", "--output-dir", results)
+    _say("2. grade on a Celery fleet that is started for this", typed("grade", folder.name, *where))
     from mst.runs.folder import RunFolder
 
     asked = GradeAsked(config=None, runner="celery", options={"shards": str(shards)}, secrets_file=None, mode="new")

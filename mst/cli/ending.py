@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,10 +70,17 @@ def how_to_finish(folder: RunFolder) -> str:
     """What to type to finish a partial run."""
     run = folder.run()
     if run.graded_from is not None:
-        return f"{run.run_id} is partial; finish it with: mst grade {_short(folder.path)} --resume"
+        return f"{run.run_id} is partial; finish it with: {typed('grade', _short(folder.path), '--resume')}"
     if run.phases.collect == "partial":
-        return f"{run.run_id} is partial; finish it with: mst run {run.config_path} --resume {_short(folder.path)}"
-    return f"{run.run_id} has grading errors; ask those graders again with: mst grade {_short(folder.path)} --resume"
+        finish = typed("run", run.config_path or "CONFIG", "--resume", _short(folder.path))
+        return f"{run.run_id} is partial; finish it with: {finish}"
+    again = typed("grade", _short(folder.path), "--resume")
+    return f"{run.run_id} has grading errors; ask those graders again with: {again}"
+
+
+def typed(*words: str | Path) -> str:
+    """A command of ours that can be copied into a shell, whatever is in its paths."""
+    return shlex.join(["mst", *map(str, words)])
 
 
 def _short(path: Path) -> Path:

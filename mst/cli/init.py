@@ -25,18 +25,19 @@ FILES = {"eval.yaml": "eval.yaml", "cases.yaml": "cases.yaml", "slug.py": "slug.
 )
 def command(folder: Path, results: tuple[Path, ...]) -> None:
     """Write a small working eval into DIR (here by default). Never overwrites a file."""
+    from mst.cli.ending import typed
     from mst.cli.validate import needed_note, paragraph
 
     config = folder / "eval.yaml"
     if results:
         for path in write_import(folder, results):
             click.echo(path)
-        click.echo(f"\nTry it:\n  mst validate {config}\n  mst run {config}")
+        click.echo(f"\nTry it:\n  {typed('validate', config)}\n  {typed('run', config)}")
         return
     write_starter(folder)
     for name in FILES:
         click.echo(folder / name)
-    click.echo(f"\nTry it:\n  mst validate {config} --oracle --noop\n  mst run {config}\n")
+    click.echo(f"\nTry it:\n  {typed('validate', config, '--oracle', '--noop')}\n  {typed('run', config)}\n")
     click.echo(paragraph(needed_note(candidates=1, cases=None)))
     if (checkout := _checkout(folder)) is not None:
         click.echo(

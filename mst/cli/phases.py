@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from mst.cli.detaching import detaching
-from mst.cli.ending import finish
+from mst.cli.ending import finish, typed
 from mst.cli.grading import open_runner
 from mst.cli.progress import Progress, say
 from mst.cli.starting import Place
@@ -166,9 +166,9 @@ def _end_ungraded(folder: RunFolder, run: RunRecord, *, interrupted: bool) -> in
     clear_work(folder.work)
     click.echo(f"collected {run.run_id} ({folder.path})")
     if run.phases.collect != "complete":
-        say(f"partial; finish it with: mst run {run.config_path} --resume {folder.path}")
+        say(f"partial; finish it with: {typed('run', run.config_path or 'CONFIG', '--resume', folder.path)}")
         return 130 if interrupted else 3
-    say(f"grade it with: mst grade {folder.path}")
+    say(f"grade it with: {typed('grade', folder.path)}")
     return 130 if interrupted else 0
 
 
@@ -192,5 +192,5 @@ def _grade(course: Course, run: RunRecord, place: Place, cancel: Cancel) -> Grad
                 return grade(request, run, context)
         except GraderError as error:
             raise UsageError(
-                f"preflight: {error}\nthe trials are kept; grade them with 'mst grade {course.folder.path}'"
+                f"preflight: {error}\nthe trials are kept; grade them with: {typed('grade', course.folder.path)}"
             ) from error

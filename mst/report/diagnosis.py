@@ -94,8 +94,17 @@ def diagnose(view: RunView, naming: Naming, *, variants: tuple[str, ...] = ()) -
     for cause in found.values():
         if cause.what not in {"comparison error", "other"}:
             cause.steps = _steps(cause, naming, summary)
-    ordered = sorted(found.values(), key=lambda one: (_BEFORE.get(one.what, len(_BEFORE)), -one.total, one.title))
-    return Diagnosis(view.run(), outcomes, ordered)
+    return Diagnosis(view.run(), outcomes, sorted(found.values(), key=_rank))
+
+
+def _rank(cause: Cause) -> tuple[int, int, bool, str]:
+    """Among as many trials, a program that ended badly comes before the graders that only saw it in the answer."""
+    return (
+        _BEFORE.get(cause.what, len(_BEFORE)),
+        -cause.total,
+        cause.what not in {"limit", "program"},
+        cause.title,
+    )
 
 
 def diagnosis_document(found: Diagnosis) -> DiagnosisDocument:

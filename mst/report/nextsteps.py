@@ -136,7 +136,7 @@ def _collect(naming: Naming) -> str:
 def _failed(reason: Reason, naming: Naming, cases: Sequence[str], suspect: str | None) -> list[Step]:
     found = []
     if suspect is not None:
-        found.append(Step(f"do not trust it yet: {suspect}", _check_of(reason, naming)))
+        found.append(Step(f"do not trust it yet: {suspect.rstrip('.')}", _check_of(reason, naming)))
     if reason.what == "limit":
         said = _LIMITS.get(reason.fault, f"the sandbox's {reason.fault}")
         found.append(Step(f"if the program deserves more, raise {said} in the eval config"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -42,7 +43,7 @@ def render_summary(
     for warning in warnings(run, summary):
         say(console, Text.assemble(("warning: ", "bold yellow"), warning))
     console.print()
-    console.print(_table(summary))
+    _print_variants(console, summary)
     for variant in summary.variants:
         if (line := repeats_line(variant)) is not None:
             say(console, Text(line))
@@ -60,25 +61,47 @@ def render_summary(
         console.print(Text(f"report: {report_path}"), soft_wrap=True)
 
 
-def _table(summary: SummaryRecord) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
+GAP = 2
+NAME_WIDTH = 16
+"""A variant's name is folded to no less than this; where the numbers leave less room, they follow it in a sentence."""
+
+
+def _print_variants(console: Console, summary: SummaryRecord) -> None:
+    """A row for each variant, or in a narrow terminal a paragraph."""
     with_judges = any(judge_mean(variant) is not None for variant in summary.variants)
+    headers = ["cases passed", "trial pass rate", *(["judge"] if with_judges else []), "cost", "time/trial"]
+    rows = [
+        _cells(variant, is_baseline=variant.name == summary.baseline, with_judges=with_judges)
+        for variant in summary.variants
+    ]
+    columns = list(zip(["variant", *headers], *rows, strict=True))
+    named, *others = [max(map(cell_len, column)) for column in columns]
+    if console.width - sum(width + GAP for width in others) >= min(named, NAME_WIDTH):
+        console.print(_table(headers, rows))
+        return
+    for name, *cells in rows:
+        figures = ", ".join(f"{header} {cell}" for header, cell in zip(headers, cells, strict=True))
+        say(console, Text.assemble((name, "bold"), f": {figures}"))
+
+
+def _table(headers: list[str], rows: list[list[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold underline")
     table.add_column("variant", overflow="fold")
-    for header in ["cases passed", "trial pass rate", *(["judge"] if with_judges else []), "cost", "time/trial"]:
+    for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
-    for variant in summary.variants:
-        table.add_row(*_cells(variant, is_baseline=variant.name == summary.baseline, with_judges=with_judges))
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 
-def _cells(variant: VariantSummary, *, is_baseline: bool, with_judges: bool) -> list[Text]:
+def _cells(variant: VariantSummary, *, is_baseline: bool, with_judges: bool) -> list[str]:
     name = one_line(variant.name, limit=60) + (" (base)" if is_baseline else "")
     rate = f"{percent(variant.pass_rate)} {percent_interval(variant.pass_rate_interval)}".strip()
     mean = judge_mean(variant)
     judge = [f"{mean:.2f}" if mean is not None else "-"] if with_judges else []
     time = seconds(variant.metrics.get("duration_s_mean"))
     passed = f"{variant.result.passed:,} of {variant.result.total:,}"
-    return [Text(cell) for cell in [name, passed, rate, *judge, cost(variant.result.total_client_usage), time]]
+    return [name, passed, rate, *judge, cost(variant.result.total_client_usage), time]
 
 
 def _print_pairwise(console: Console, verdict: VerdictRecord, summary: SummaryRecord) -> None:

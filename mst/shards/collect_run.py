@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
 import tempfile
 import time
@@ -206,7 +207,8 @@ def _sent(request: CollectRequest) -> list[Plan]:
     if not plans:
         run = request.run
         raise NothingSent(
-            f"{run.run_id}: nothing was sent out yet; collect it with: mst run {run.config_path} --resume {run.run_id}"
+            f"{run.run_id}: nothing was sent out yet; collect it with: "
+            + shlex.join(["mst", "run", run.config_path or "CONFIG", "--resume", run.run_id])
         )
     return plans
 

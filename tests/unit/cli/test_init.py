@@ -23,6 +23,12 @@ def test_the_starter_is_sound_and_says_how_many_cases_a_verdict_needs(tmp_path):
     assert len(found.resolved.cases) >= 8
 
 
+def test_commands_to_copy_are_quoted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(command, ["my evals"]).stdout
+    assert "\n  mst validate 'my evals/eval.yaml' --oracle --noop\n  mst run 'my evals/eval.yaml'\n" in said
+
+
 @pytest.mark.parametrize("where", ["new", "."])
 def test_a_folder_in_a_git_checkout_is_said_to_be_there(tmp_path, monkeypatch, where):
     monkeypatch.chdir(tmp_path)

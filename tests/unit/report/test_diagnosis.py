@@ -44,6 +44,17 @@ def test_causes_name_kind_grader_and_an_example(found):
     assert "grading error: pairwise.reader (grader)" in causes
 
 
+def test_a_program_that_ended_badly_comes_before_the_graders_that_saw_only_its_answer(four, monkeypatch):
+    def both(_trial):
+        return [Reason("assertion", "does not contain x", who="contains_text"), Reason("program", "exit code 1")]
+
+    monkeypatch.setattr(diagnosis, "reasons", both)
+    assert [cause.what for cause in diagnose(four.folder, NAMING).causes if cause.what != "comparison error"] == [
+        "program",
+        "assertion",
+    ]
+
+
 def test_the_headline_counts_every_trial_once(found):
     assert found.outcomes.total() == 96
     assert headline(found) == (

@@ -93,3 +93,14 @@ def test_repeats_and_what_would_be_enough_take_a_line_each(four, repeated):
     flat = " ".join(rendered(four).split())
     assert flat.count("enough data?") == 1  # of the one verdict that is open
     assert "enough data? finds 28.4 points (80% power); 10.0 points would need 170 cases" in flat
+
+
+def test_in_a_narrow_terminal_no_variant_loses_its_name_and_no_number_is_cut(four):
+    for width in (40, 50, 60, 70):
+        text = rendered(four, width=width)
+        assert max(map(len, text.splitlines())) <= width
+        whole = " ".join(text.split())
+        for variant in four.summary.variants:
+            assert variant.name in whole
+    paragraphs = " ".join(rendered(four, width=50).split())
+    assert f"{four.summary.variants[0].name} (base): cases passed " in paragraphs
