@@ -68,7 +68,12 @@ _FOREIGN = re.compile(r'object with invalid path: .*? Path "(.*?)": ', re.DOTALL
 _CREDENTIAL_HOSTS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request")
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
 _DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", *_EXPIRED}
-_LATER_CODES = {"RequestTimeout", "SlowDown", "Throttling", "OperationAborted", "ConditionalRequestConflict"}
+_LATER_CODES = dict.fromkeys(
+    ("RequestTimeout", "SlowDown", "Throttling", "OperationAborted", "ConditionalRequestConflict"), "busy"
+) | dict.fromkeys(
+    ("BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "IncompleteBody"),
+    "other bytes arrived than were sent",
+)
 
 
 def client_options(endpoint_url: str | None, *, silence_s: float) -> ClientConfig:
@@ -271,7 +276,7 @@ class ObstoreStore:
             return StoreError(f"{what}: the bucket does not exist; create it or correct the URI")
         # obstore reports a write in flight (409) as if the object existed, which nobody knows yet.
         if status == 409 or code in _LATER_CODES:
-            return StoreUnavailable(f"{what}: busy ({code or status})")
+            return StoreUnavailable(f"{what}: {_LATER_CODES.get(code or '', 'busy')} ({code or status})")
         if isinstance(error, (AlreadyExistsError, PreconditionError)):
             return PreconditionFailed(f"{self.uri}: {key} is there already, or has changed")
         if isinstance(error, FileNotFoundError):

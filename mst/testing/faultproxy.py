@@ -15,10 +15,11 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 Fault = Literal[
-    "lost-reply", "cut-body", "flipped-bit", "silent", "stalled",
+    "lost-reply", "cut-body", "flipped-bit", "flipped-request", "silent", "stalled",
     "reset", "500", "503", "409", "expired", "skewed", "denied",
 ]  # fmt: skip
-"""`silent` gets no byte of its answer, `stalled` half of the body and then none, until the client gives up."""
+"""`flipped-request` changes a bit on the way in, `flipped-bit` on the way back; `silent` gets no byte of its answer,
+`stalled` half of the body and then none, until the client gives up."""
 Plan = Callable[[str, str], Fault | None]
 """Method and path of a request; what happens to it, None to pass it on."""
 
@@ -94,6 +95,10 @@ def fault_proxy(target_url: str) -> Iterator[Faults]:
         thread.join()
 
 
+def _flipped(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1]) if data else data
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Any
@@ -107,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, text = _ANSWERS[fault]
             self._answer(status, [("Content-Type", "application/xml")], text)
         else:
-            self._forward(body, fault)
+            self._forward(_flipped(body) if fault == "flipped-request" else body, fault)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = do_any  # noqa: N815 - names that http.server looks for
 
@@ -122,8 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers = answer.getheaders()
         finally:
             connection.close()
-        if fault == "flipped-bit" and content:
-            content = content[:-1] + bytes([content[-1] ^ 1])
+        if fault == "flipped-bit":
+            content = _flipped(content)
         if fault == "silent":
             self._wait()
         if fault in ("lost-reply", "silent"):

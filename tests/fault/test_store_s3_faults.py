@@ -340,6 +340,22 @@ def test_a_bit_that_flips_on_the_way_is_never_kept(store, straight, line, tmp_pa
     assert fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out/run") == manifest
 
 
+@pytest.mark.parametrize("size", [300, 12_000_000])
+def test_a_bit_that_flips_on_the_way_in_is_never_kept(store, straight, line, size):
+    data = os.urandom(size)
+    part = "partNumber=2" if size > 300 else "/a"
+    line.once("flipped-request", "PUT", part, times=2)
+    store.put("a", data)
+    assert straight.get("a") == data
+    line.once("flipped-request", "PUT", "/m", times=2)
+    store.put_if_absent("m", data)
+    assert straight.get("m") == data
+    line.plan = lambda method, _path: "flipped-request" if method == "PUT" else None
+    with pytest.raises(StoreUnavailable, match="other bytes arrived than were sent"):
+        store.put("b", data)
+    assert straight.head("b") is None
+
+
 def test_an_object_deleted_under_a_reader_is_named(store, straight, line, tmp_path, small_packs):
     manifest = push(store, make_run(tmp_path / "run"))
     gone = KEYS.pack(manifest.packs[7].sha256)

@@ -30,6 +30,7 @@ def answer(status, code):
         (answer(400, "ExpiredToken"), StoreDenied, "have expired (ExpiredToken); get new ones"),
         (answer(403, "SignatureDoesNotMatch"), StoreDenied, "access denied (SignatureDoesNotMatch); HINT"),
         (answer(400, "RequestTimeout"), StoreUnavailable, "busy"),
+        (answer(400, "BadDigest"), StoreUnavailable, "other bytes arrived than were sent (BadDigest)"),
         (answer(429, "TooManyRequests"), StoreUnavailable, "answered 429"),
         (answer(503, "SlowDown"), StoreUnavailable, "busy"),
         (answer(502, "BadGateway"), StoreUnavailable, "answered 502 (BadGateway)"),
