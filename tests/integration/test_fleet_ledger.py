@@ -10,7 +10,7 @@ from mst.cli.cancelling import _cancel
 from mst.errors import BrokerError
 from mst.fleet.connect import connect
 from mst.fleet.dispatch_book import DispatchBook
-from mst.fleet.grants import GrantSlots, GrantTarget, seal
+from mst.fleet.grants import SLOT_MAX_ISSUES, GrantSlots, GrantTarget, seal
 from mst.fleet.in_flight import in_flight
 from mst.fleet.keys import FleetKey, SigningKey
 from mst.fleet.ledger import Ledger
@@ -18,9 +18,10 @@ from mst.fleet.ledger_records import EntrySeed, Head
 from mst.fleet.ledger_states import State
 from mst.fleet.overview import look
 from mst.fleet.presence import Presence
+from mst.fleet.refusals import RefusalBook
 from mst.fleet.scale import read_signal
-from mst.fleet.signing import Verifier
-from mst.model.fleet import ShardLimits, Signed, TrustedSigners
+from mst.fleet.signing import Refusal, Verifier
+from mst.model.fleet import Envelope, ShardLimits, Signed, TrustedSigners
 from mst.testing.servers import valkey
 
 pytestmark = pytest.mark.server
@@ -321,6 +322,44 @@ class TestPresence:
         assert presence.lock("janitor", "b", ttl_s=60)
 
 
+class TestRefusals:
+    def test_what_can_be_mended_is_told_of_a_dispatch_that_is_there_and_of_no_other(self, client):
+        place = f"file:/store/e/dispatches/{RUN}/d1"
+        envelope = Envelope(
+            run_id=RUN,
+            dispatch="d1",
+            work="grade",
+            shard=0,
+            count=1,
+            eval_name="e",
+            queue="q",
+            bundle_uri=f"{place}/bundles/{'a' * 64}",
+            bundle_sha256="a" * 64,
+            bundle_digest="b" * 64,
+            results_uri=f"{place}/shards/0",
+            limits=ShardLimits(),
+            deadline=datetime.now(UTC),
+            mst="0.1.0",
+            key_id="0" * 16,
+        )
+        refusals, scope = RefusalBook(client), envelope.ref.scope
+        signed = Signed(payload=envelope.to_dict(), key_id="0" * 16, signature="AAAA")
+        refusals.note(signed, worker="w1", error=Refusal("place", "elsewhere"))
+        assert client.keys("*refused*") == [], "this broker knows of no such dispatch"
+        client.hset(f"mst:{{{scope}}}:head", "any", "thing")
+        refusals.note(signed, worker="w1", error=Refusal("signature", "nobody can mend that"))
+        refusals.note(ENVELOPE, worker="w1", error=Refusal("place", "this is no envelope"))
+        assert client.keys("*refused*") == []
+        refusals.note(signed, worker="w1", error=Refusal("place", "elsewhere"))
+        # anyone may write to Redis
+        client.xadd(f"mst:{{{scope}}}:refused", {"refused": "no JSON"})
+        client.xadd(f"mst:{{{scope}}}:refused", {"other": "x"})
+        refusals.note(signed, worker="w2", error=Refusal("place", "elsewhere"))
+        last, found = refusals.after(scope, "0-0")
+        assert [(one.worker, one.kind, one.shard) for one in found] == [("w1", "place", 0), ("w2", "place", 0)]
+        assert refusals.after(scope, last) == (last, [])
+
+
 class TestGrantSlots:
     @pytest.fixture
     def parts(self):
@@ -352,6 +391,25 @@ class TestGrantSlots:
         client.hset("mst:" + target.slot, "999", "{}")
         client.hset("mst:" + target.slot, "1000", "not JSON")
         assert slots.newest(target, verifier)[0].issue == 1
+
+    def test_a_slot_holds_as_many_records_as_are_looked_at_and_with_one_more_none_counts(self, client, parts):
+        slots, (_, _, verifier, target) = GrantSlots(client, "mst:"), parts
+        self.put(slots, parts, 1)
+        for number in range(1, SLOT_MAX_ISSUES):
+            client.hset("mst:" + target.slot, str(100 + number), "{}")
+        assert client.hlen("mst:" + target.slot) == SLOT_MAX_ISSUES
+        assert slots.newest(target, verifier)[0].issue == 1
+        client.hset("mst:" + target.slot, "100", "{}")
+        assert slots.newest(target, verifier) is None
+
+    def test_a_new_issue_takes_away_all_that_a_slot_can_hold_but_the_last_three(self, client, parts):
+        slots, (_, _, _, target) = GrantSlots(client, "mst:"), parts
+        issue = SLOT_MAX_ISSUES + 2
+        for number in range(1, issue):
+            client.hset("mst:" + target.slot, str(number), "{}")
+        self.put(slots, parts, issue)
+        # what is older than a slot can hold was taken away by an issue before
+        assert sorted(map(int, client.hkeys("mst:" + target.slot))) == [1, issue - 2, issue - 1, issue]
 
     def test_dropped_grants_are_gone(self, client, parts):
         slots, (_, _, verifier, target) = GrantSlots(client, "mst:"), parts

@@ -96,6 +96,22 @@ def test_work_that_somebody_took_is_not_given_up(entry):
     assert desk.sent == [0], "what is refused and waits is sent to the others all the same"
 
 
+@pytest.mark.parametrize("state", [state for state in State if state is not State.QUEUED])
+def test_only_what_waits_is_sent_again(state):
+    desk = Desk("w1", "w2")
+    desk.book.refuse("w1", shard=0)
+    desk.book.refuse("w1", shard=1)
+    assert desk.look(replace(QUEUED, state=state), QUEUED) is None
+    assert desk.sent == [1]
+
+
+def test_a_shard_without_an_entry_is_not_sent_again():
+    desk = Desk("w1", "w2")
+    desk.book.refuse("w1", shard=1)
+    assert desk.look(QUEUED) is None
+    assert desk.sent == []
+
+
 def test_refusals_of_what_was_never_sent_count_for_nothing():
     desk = Desk("w1")
     desk.book.refuse("w1", sha256="f" * 64)
