@@ -16,6 +16,9 @@ from mst.model.case import Case, DatasetRecord, EvalPlan
 from mst.model.run import RunRecord
 from mst.runs.folder import RunFolder
 
+_GIVEN = ("input", "fixture", "setup", "image")
+"""What of a case makes the question that a program answered."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GradeInputs:
@@ -55,10 +58,17 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
         _refuse_other(run, resolved, stored)
         plan = _collected_as(run, resolved.plan)
         unchanged = stored.hash == resolved.cases.hash
-        cases = stored if unchanged else CaseFile.write(scratch / "cases.jsonl", _todays(stored, resolved.cases))
+        asked_otherwise: list[str] = []
+        todays = _todays(stored, resolved.cases, asked_otherwise)
+        cases = stored if unchanged else CaseFile.write(scratch / "cases.jsonl", todays)
         notes = []
         if resolved.plan.content_hash != run.content_hash:
             notes.append(f"{path}: changed since the run was collected; grading with it as it is now")
+        if asked_otherwise:
+            notes.append(
+                f"{path}: {_shown(asked_otherwise)}: asked otherwise now than when the run was collected; the "
+                "answers that are graded are to what was asked then"
+            )
         return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
 
 
@@ -76,8 +86,7 @@ def _refuse_other(run: RunRecord, resolved: ResolvedEval, stored: CaseFile) -> N
         raise UsageError(f"{resolved.path}: the run's variants {', '.join(gone)} no longer exist in this config")
     missing = [case_id for case_id in stored.ids if case_id not in resolved.cases]
     if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise UsageError(f"{resolved.path}: no dataset has the run's cases {shown} any more")
+        raise UsageError(f"{resolved.path}: no dataset has the run's cases {_shown(missing)} any more")
 
 
 def _collected_as(run: RunRecord, plan: EvalPlan) -> EvalPlan:
@@ -95,9 +104,17 @@ def _collected_as(run: RunRecord, plan: EvalPlan) -> EvalPlan:
     )
 
 
-def _todays(stored: CaseFile, today: CaseFile) -> Iterator[Case]:
+def _shown(case_ids: Sequence[str]) -> str:
+    return ", ".join(case_ids[:5]) + (f" and {len(case_ids) - 5} more" if len(case_ids) > 5 else "")
+
+
+def _todays(stored: CaseFile, today: CaseFile, asked_otherwise: list[str]) -> Iterator[Case]:
+    """The run's cases as they are now; the IDs of those in which a program is given something else are noted."""
     for case in stored:
-        yield today.get(case.id).model_copy(update={"trials": case.trials})
+        now = today.get(case.id)
+        if any(getattr(case, field) != getattr(now, field) for field in _GIVEN):
+            asked_otherwise.append(case.id)
+        yield now.model_copy(update={"trials": case.trials})
 
 
 def write_inputs(folder: RunFolder, inputs: GradeInputs) -> CaseFile:
