@@ -30,7 +30,6 @@ from mst.process.redact import Redactor
 from mst.process.scratch import scratch_prefix
 from mst.report.figures import count, seconds
 from mst.runs.estimate import Estimate
-from mst.runs.metrics import cost_usd
 
 T = TypeVar("T")
 HERE = frozenset({"local", "process"})
@@ -189,7 +188,7 @@ def _named(setting: Setting) -> str:
 
 
 def _spent(answer: Answer) -> str:
-    paid = cost_usd(answer.usage)
+    paid = answer.usage.cost_usd if answer.usage else None
     return f"{seconds(answer.seconds)}, {'cost unknown' if paid is None else f'${paid:.4f}'}"
 
 

@@ -122,11 +122,9 @@ def usage_limit_of(usage: Usage | None, limits: TrialLimits) -> tuple[str, Limit
     """The limit that a program's own account of what it used is over. What is not known is over no limit."""
     if usage is None:
         return None
-    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    cost = usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd
-    if limits.cost_usd is not None and (cost or 0) > limits.cost_usd:
+    if limits.cost_usd is not None and (usage.cost_usd or 0) > limits.cost_usd:
         return f"used more than its limit of {limits.cost_usd:g} USD", "cost"
-    if limits.tokens is not None and tokens > limits.tokens:
+    if limits.tokens is not None and usage.known_tokens > limits.tokens:
         return f"used more than its limit of {limits.tokens} tokens", "tokens"
     if limits.turns is not None and (usage.turns or 0) > limits.turns:
         return f"used more than its limit of {limits.turns} turns", "turns"

@@ -72,9 +72,7 @@ class Cheaper(_Measured):
         """Cost in USD."""
         transcript = subject.record.transcript
         usage = transcript.usage if transcript is not None else None
-        if usage is None:
-            return None
-        return usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd
+        return None if usage is None else usage.cost_usd
 
 
 class Faster(_Measured):

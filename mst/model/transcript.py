@@ -34,6 +34,16 @@ class Usage(Model):
     duration_api_ms: Amount | None = None
     turns: Count | None = None
 
+    @property
+    def cost_usd(self) -> float | None:
+        """What was paid as far as anybody knows: the provider's word before our estimate."""
+        return self.total_cost_usd if self.total_cost_usd is not None else self.estimated_cost_usd
+
+    @property
+    def known_tokens(self) -> int:
+        """Tokens in and out, as far as they are known."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
     @classmethod
     def told(cls, **values: Any) -> Self:
         """Usage in the words of a program or a server; what cannot be true, such as a number below zero, is unknown."""

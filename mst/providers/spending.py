@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mst.model.transcript import MOST, Usage
@@ -10,7 +10,7 @@ from mst.providers.endpoints import Endpoint
 
 
 def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of what was used; a value that one of them does not know is not known of the sum."""
+    """The sum of what was used; a value that one of them does not know is not known of the sum. See `known_usage`."""
     known = [usage for usage in usages if usage is not None]
     if not known or len(known) < len(usages):
         return None
@@ -19,6 +19,19 @@ def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
         values = [getattr(usage, field) for usage in known]
         sums[field] = None if None in values else sum(values)
     return Usage.summed(**sums)
+
+
+def known_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    """The sum of what is known: at least so much was used. A value that nobody knows stays unknown."""
+    sums: dict[str, Any] = {}
+    for usage in usages:
+        if usage is None:
+            continue
+        for field in Usage.model_fields:
+            value = getattr(usage, field)
+            if value is not None:
+                sums[field] = sums.get(field, 0) + value
+    return Usage.summed(**sums) if sums else None
 
 
 def priced(usage: Usage | None, endpoint: Endpoint, pricing: Mapping[str, Any]) -> Usage | None:

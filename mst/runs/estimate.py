@@ -10,7 +10,6 @@ from mst.model.case import EvalPlan, Variant
 from mst.model.run import RunRecord
 from mst.model.summary import VariantSummary
 from mst.runs.again import last_graded
-from mst.runs.metrics import cost_usd
 from mst.runs.record import conceal_plan
 
 
@@ -103,7 +102,8 @@ def _judge_cost(
         return None  # what comparisons cost depends on how many have both sides
     means: dict[str, float | None] = {}
     for name, variant in known.items():
-        paid = cost_usd(variant.result.total_judge_usage)
+        used = variant.result.total_judge_usage
+        paid = used.cost_usd if used else None
         means[name] = paid / variant.counts.scored if paid is not None and variant.counts.scored else None
     return _sum(means, trials)
 

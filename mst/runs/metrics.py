@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mst.model.score import GraderScore
-from mst.model.transcript import Usage
 from mst.model.trial import TrialRecord
 from mst.runs.grading import GradedTrial
 from mst.stats.intervals import MeanEstimate
@@ -61,7 +60,7 @@ def _of_program(record: TrialRecord) -> Iterator[tuple[str, float | None]]:
     usage = record.client_usage
     yield "input_tokens_mean", usage.input_tokens if usage else None
     yield "output_tokens_mean", usage.output_tokens if usage else None
-    yield "cost_usd_mean", cost_usd(usage)
+    yield "cost_usd_mean", usage.cost_usd if usage else None
 
 
 def _of_score(name: str, score: GraderScore) -> Iterator[tuple[str, float | None]]:
@@ -71,13 +70,6 @@ def _of_score(name: str, score: GraderScore) -> Iterator[tuple[str, float | None
         yield "judge_pass_rate", float(score.passed)
         yield "judge_score", score.score
     yield from (score.metrics or {}).items()
-
-
-def cost_usd(usage: Usage | None) -> float | None:
-    """What was paid as far as anybody knows: the provider's word before our estimate."""
-    if usage is None:
-        return None
-    return usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd
 
 
 def case_means(trials: Iterable[GradedTrial]) -> dict[str, dict[str, float | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,15 +17,11 @@ from mst.model.case import Case, EvalPlan, Variant
 from mst.model.numbers import Rate
 from mst.model.results import CallTrace, CaseRequest, CaseResult, TrialResult
 from mst.model.score import GraderScore
-from mst.model.transcript import Usage
 from mst.model.trial import RUN_FORMAT, TrialRecord
+from mst.providers.spending import known_usage
 from mst.runs.grading import GradedTrial
 from mst.runs.outcome import Fate, Outcome
 from mst.stats.intervals import wilson
-
-SUMMED = ("input_tokens", "output_tokens", "reasoning_output_tokens", "cache_read_input_tokens",
-          "cache_creation_input_tokens", "total_cost_usd", "estimated_cost_usd", "duration_ms", "duration_api_ms",
-          "turns")  # fmt: skip
 
 
 class ResultsWriter:
@@ -79,19 +75,6 @@ class ResultsWriter:
         self._temporary.replace(self._path)
 
 
-def add_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    """Sum usages field by field; a field that nobody knows stays unknown, and so does the sum of nothing."""
-    totals: dict[str, Any] = {}
-    for usage in usages:
-        if usage is None:
-            continue
-        for name in SUMMED:
-            value = getattr(usage, name)
-            if value is not None:
-                totals[name] = totals.get(name, 0) + value
-    return Usage.summed(**totals) if totals else None
-
-
 def case_result(
     plan: EvalPlan,
     case: Case,
@@ -123,8 +106,8 @@ def case_result(
         tool_precision=_tool_share(first.scores, "precision"),
         tool_recall=_tool_share(first.scores, "recall"),
         tool_call_trace=first.tool_call_trace,
-        client_usage=add_usage(result.client_usage for result in results),
-        judge_usage=add_usage(result.judge_usage for result in results),
+        client_usage=known_usage(result.client_usage for result in results),
+        judge_usage=known_usage(result.judge_usage for result in results),
         client_diagnostics=first.client_diagnostics,
         client_telemetry=first.client_telemetry,
         client_metadata=first.client_metadata,
@@ -208,7 +191,7 @@ def _trial_result(trial: GradedTrial, stopped: str | None) -> TrialResult:
         client_diagnostics=record.client_diagnostics,
         transcript_evidence=record.transcript_evidence,
         client_usage=record.client_usage,
-        judge_usage=add_usage(score.usage for score in scores.values()),
+        judge_usage=known_usage(score.usage for score in scores.values()),
         skill_loads=record.skill_loads,
         client_telemetry=record.client_telemetry,
         client_metadata=record.client_metadata,

@@ -22,10 +22,9 @@ from mst.model.summary import (
     VariantSummary,
     VerdictRecord,
 )
-from mst.runs.metrics import cost_usd
+from mst.providers.spending import known_usage
 from mst.runs.numbers import groups, metric_differences, position, rate_record, repeats
 from mst.runs.outcome import Fate
-from mst.runs.results import add_usage
 from mst.runs.totals import PairwiseTotals, Totals, VariantTotals
 from mst.runs.verdicts import verdict_record
 from mst.stats.bounds import error_bounds
@@ -145,7 +144,7 @@ def _metrics(found: VariantTotals, rate: float | None) -> dict[str, float | None
 
 
 def _cost_source(found: VariantTotals) -> Any:
-    if found.client_usage is None or cost_usd(found.client_usage) is None:
+    if found.client_usage is None or found.client_usage.cost_usd is None:
         return None
     said = found.client_usage.total_cost_usd is not None
     estimated = found.client_usage.estimated_cost_usd is not None
@@ -217,9 +216,9 @@ def _telemetry(totals: Totals) -> Telemetry:
         cases=len(totals.cases),
         tool_calls=sum(found.tool_calls for found in variants),
         failed_cases=sum(found.cases_failed for found in variants),
-        total_client_usage=add_usage(found.client_usage for found in variants),
-        total_judge_usage=add_usage(found.judge_usage for found in variants),
-        pairwise_judge_usage=add_usage(found.usage for found in totals.pairwise.values()),
+        total_client_usage=known_usage(found.client_usage for found in variants),
+        total_judge_usage=known_usage(found.judge_usage for found in variants),
+        pairwise_judge_usage=known_usage(found.usage for found in totals.pairwise.values()),
     )
 
 

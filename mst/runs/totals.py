@@ -11,11 +11,11 @@ from mst.model.results import CaseResult
 from mst.model.score import ComparisonGrading, GraderScore, Preference
 from mst.model.summary import Counts
 from mst.model.transcript import Evidence, Usage
+from mst.providers.spending import known_usage
 from mst.runs.grading import GradedCase, GradedTrial
 from mst.runs.health import Health, slot_records
 from mst.runs.metrics import Mean, MetricDifferences, case_means, trial_metrics
 from mst.runs.outcome import Fate
-from mst.runs.results import add_usage
 from mst.stats.cases import CaseData, TrialCounts
 from mst.stats.preferences import Slot
 
@@ -57,8 +57,8 @@ class VariantTotals:
         self.cases_passed += result.passed is True
         self.cases_failed += result.passed is False
         self.duration_ms += result.duration_ms
-        self.client_usage = add_usage([self.client_usage, result.client_usage])
-        self.judge_usage = add_usage([self.judge_usage, result.judge_usage])
+        self.client_usage = known_usage([self.client_usage, result.client_usage])
+        self.judge_usage = known_usage([self.judge_usage, result.judge_usage])
 
     def add_trial(self, trial: GradedTrial) -> None:
         """Count one planned trial."""
@@ -133,7 +133,7 @@ class PairwiseTotals:
 
     def add(self, found: Preference) -> None:
         """Count one case's preference."""
-        self.usage = add_usage([self.usage, found.usage])
+        self.usage = known_usage([self.usage, found.usage])
         self.slots.update(slot_records(found.pairs or []))
         if found.error is not None:
             self.errors += 1

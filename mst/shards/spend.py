@@ -121,8 +121,8 @@ def spent(usages: Iterable[Usage | None]) -> tuple[int, float]:
     tokens, cost = 0, 0.0
     for usage in usages:
         if usage is not None:
-            tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
-            cost += usage.total_cost_usd if usage.total_cost_usd is not None else usage.estimated_cost_usd or 0.0
+            tokens += usage.known_tokens
+            cost += usage.cost_usd or 0.0
     return tokens, cost
 
 

@@ -107,11 +107,6 @@ def _usage(field: str) -> Callable[[Subject], float | None]:
     return read
 
 
-def _cost(subject: Subject) -> float | None:
-    said = _usage("total_cost_usd")(subject)
-    return said if said is not None else _usage("estimated_cost_usd")(subject)
-
-
 def _tokens(subject: Subject) -> float | None:
     parts = [_usage(field)(subject) for field in ("input_tokens", "output_tokens")]
     return None if None in parts else sum(part for part in parts if part is not None)
@@ -126,7 +121,7 @@ def _tool_calls(subject: Subject) -> float | None:
 
 MEASURES: dict[str, Callable[[Subject], float | None]] = {
     "duration_s": lambda subject: subject.record.duration_ms / 1000,
-    "cost_usd": _cost,
+    "cost_usd": _usage("cost_usd"),
     "turns": _usage("turns"),
     "tokens": _tokens,
     "output_tokens": _usage("output_tokens"),

@@ -15,7 +15,6 @@ from mst.model.score import GraderScore, Preference, PreferenceRecord
 from mst.model.transcript import Usage
 from mst.report.exports.formats import Asked, TableName
 from mst.report.view import RunView, outcome, trial_results
-from mst.runs.metrics import cost_usd
 
 Kind = Literal["text", "integer", "number", "flag"]
 Cell = str | int | float | bool | None
@@ -156,9 +155,9 @@ def _trial(run: RunRecord, case: CaseResult, trial: TrialResult) -> Row:
         "duration_s": None if trial.failure_kind == "missing" else trial.duration_ms / 1000,
         "input_tokens": None if usage is None else usage.input_tokens,
         "output_tokens": None if usage is None else usage.output_tokens,
-        "cost_usd": cost_usd(usage),
+        "cost_usd": usage.cost_usd if usage else None,
         "cost_is_estimated": _is_estimated(usage),
-        "judge_cost_usd": cost_usd(trial.judge_usage),
+        "judge_cost_usd": trial.judge_usage.cost_usd if trial.judge_usage else None,
         "tool_calls": _tool_calls(trial),
         "evidence": trial.transcript_evidence,
     }
@@ -171,7 +170,7 @@ def _tool_calls(trial: TrialResult) -> int | None:
 
 
 def _is_estimated(usage: Usage | None) -> bool | None:
-    return None if usage is None or cost_usd(usage) is None else usage.total_cost_usd is None
+    return None if usage is None or usage.cost_usd is None else usage.total_cost_usd is None
 
 
 def _score(run: RunRecord, case: CaseResult, trial: TrialResult, grader: str, score: GraderScore) -> Row:
@@ -190,7 +189,7 @@ def _score(run: RunRecord, case: CaseResult, trial: TrialResult, grader: str, sc
         "details": score.details or None,
         "reasoning": score.reasoning,
         "judge_model": score.judge_model,
-        "cost_usd": cost_usd(score.usage),
+        "cost_usd": score.usage.cost_usd if score.usage else None,
         "duration_s": None if score.judge_duration_ms is None else score.judge_duration_ms / 1000,
     }
 
@@ -218,7 +217,7 @@ def _preference(run: RunRecord, record: PreferenceRecord) -> Row:
         **_owed(found),
         "reasoning": found.reasoning,
         "judge_model": found.model,
-        "cost_usd": cost_usd(found.usage),
+        "cost_usd": found.usage.cost_usd if found.usage else None,
     }
 
 
