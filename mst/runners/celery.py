@@ -206,16 +206,23 @@ class CeleryRunner:
         with _traced("mst.dispatch", shards):
             return self._follow(self._dispatch(shards, events), shards, events, cancel)
 
-    def send(self, shards: Sequence[ShardSpec], events: ShardEvents) -> None:
+    def send(self, shards: Sequence[ShardSpec], events: ShardEvents, *, before: Callable[[], None]) -> None:
         """Send out one dispatch and leave it: `follow` goes on with it, from any process.
+
+        Args:
+            shards: of the dispatch.
+            events: told what there is to say.
+            before: called when nothing that can be known stands against it, right before anything is sent.
 
         Raises:
             UsageError, RunnerError: nothing was sent out.
         """
         with _traced("mst.send", shards):
-            self._dispatch(shards, events)
+            self._dispatch(shards, events, before)
 
-    def _dispatch(self, shards: Sequence[ShardSpec], events: ShardEvents) -> Sent:
+    def _dispatch(
+        self, shards: Sequence[ShardSpec], events: ShardEvents, before: Callable[[], None] = lambda: None
+    ) -> Sent:
         try:
             is_served = self._options.wait or self._is_served(events)
         except BrokerError as error:
@@ -226,6 +233,7 @@ class CeleryRunner:
                 "or wait for one with --runner-option wait=true"
             )
         secrets = self._secrets(shards, events)
+        before()
         try:
             return send_dispatch(self._desk(), shards, secrets)
         except BaseException:

@@ -43,9 +43,12 @@ class Detaching:
             UsageError, RunnerError: nothing was sent.
         """
         del cancel
-        try:
-            self._publish(shards[0].run_id)
-        except StoreError as error:
-            raise RunnerError(f"nothing was sent: {error}") from error
-        self._runner.send(shards, events)
+
+        def publish() -> None:
+            try:
+                self._publish(shards[0].run_id)
+            except StoreError as error:
+                raise RunnerError(f"nothing was sent: {error}") from error
+
+        self._runner.send(shards, events, before=publish)
         raise Detached(shards[0], len(shards))

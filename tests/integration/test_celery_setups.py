@@ -16,6 +16,8 @@ from mst.fleet.refusals import FIXES
 from mst.fleet.room import Room
 from mst.fleet.scale_rules import ScaleRules
 from mst.fleet.worker import _Here
+from mst.store import open_store
+from mst.store.find import list_runs
 from mst.testing.commandline import call_mst, until
 from mst.testing.fleet import GRADE_QUEUE, Bed, fleet
 from mst.testing.quiz_eval import Quiz
@@ -114,6 +116,15 @@ def test_a_wrong_set_up_is_one_line_and_leaves_nothing(bed, mst, tmp_path, name)
     assert "Traceback" not in said.err
     assert "secretpass" not in said.err + said.out
     assert state(bed) == before
+
+
+def test_a_refused_detach_leaves_no_run_in_the_store(bed, mst):
+    """Manifests are never removed: a run that nobody works on would stand in the store's list for ever."""
+    bed.ready(0)
+    before = list(list_runs(open_store(bed.fleet.store_uri)))
+    said = mst("grade", bed.source.path, "--runner", "celery", "--detach")
+    assert (said.code, "no worker serves the queue" in said.err) == (2, True)
+    assert list(list_runs(open_store(bed.fleet.store_uri))) == before
 
 
 def test_a_broker_that_may_forget_keys_is_refused(bed, mst):
