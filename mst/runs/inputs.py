@@ -66,8 +66,8 @@ def grade_inputs(run: RunRecord, source: RunFolder, config: Path | None, scratch
             notes.append(f"{path}: changed since the run was collected; grading with it as it is now")
         if asked_otherwise:
             notes.append(
-                f"{path}: {_shown(asked_otherwise)}: asked otherwise now than when the run was collected; the "
-                "answers that are graded are to what was asked then"
+                f"{path}: {_shown(asked_otherwise)}: asked otherwise now than when the run was collected; "
+                "the answers that are graded are to what was asked then"
             )
         return GradeInputs(plan=plan, cases=cases, datasets=resolved.datasets, files=resolved.files, notes=tuple(notes))
 
