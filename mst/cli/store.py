@@ -233,7 +233,8 @@ def gc(
         _print(StoreClearedDocument(store=store.uri, dry_run=dry_run, removed=gone, wrong=wrong))
     for line in wrong:
         click.echo(f"mst: {line}", err=True)
-    click.echo(f"mst: {len(gone)} objects {'would be ' if dry_run else ''}removed from {store.uri}", err=True)
+    size, would = sum(one.bytes for one in gone), "would be " if dry_run else ""
+    click.echo(f"mst: {len(gone)} objects, {size} bytes, {would}removed from {store.uri}", err=True)
     ctx.exit(4 if wrong else 0)
 
 

@@ -45,8 +45,9 @@ def find_leftovers(store: Store, eval_folder: str, *, age: timedelta = GC_AGE, a
 
     Kept: what the highest manifest of any run lists (a regrade lists its source's objects); what a manifest listed
     that was replaced less than `age` ago, since somebody may still be reading it; everything younger than `age`;
-    everything of a dispatch that is not closed, or was closed less than `age` ago. Shard manifests come before what
-    they list, so that one that is there never lists what is gone.
+    everything of a dispatch that is not closed, or was closed less than `age` ago. Not kept: what was put for a
+    dispatch whose record was then taken back. Shard manifests come before what they list, so that one that is there
+    never lists what is gone.
 
     Args:
         store: where to look.
@@ -82,8 +83,8 @@ def _why(key: str, ended: _Dispatches) -> str | None:
     if area == "runs" and _RUN_OBJECT.fullmatch(rest.partition("/")[2]):
         return "no manifest lists it"
     parts = rest.split("/", 2)
-    if area == "dispatches" and len(parts) == 3 and _DISPATCH_OBJECT.fullmatch(parts[2]) and ended.has(*parts[:2]):
-        return f"dispatch {parts[1]} of {parts[0]} is over"
+    if area == "dispatches" and len(parts) == 3 and _DISPATCH_OBJECT.fullmatch(parts[2]):
+        return ended.why(*parts[:2])
     return None
 
 
@@ -137,18 +138,23 @@ class _Dispatches:
         self._now = now
         self._age = age
         self._abandon = abandon
-        self._known: dict[tuple[str, str], bool] = {}
+        self._known: dict[tuple[str, str], str | None] = {}
 
-    def has(self, run: str, dispatch: str) -> bool:
-        """Whether this one is."""
+    def why(self, run: str, dispatch: str) -> str | None:
+        """Why nobody needs what this one holds; None when somebody may."""
         if not RUN_ID.fullmatch(run) or not _DISPATCH.fullmatch(dispatch):
-            return False
+            return None
         if (run, dispatch) not in self._known:
-            self._known[run, dispatch] = self._look(f"{self._folder}/{run}/{dispatch}")
+            said = self._look(f"{self._folder}/{run}/{dispatch}")
+            self._known[run, dispatch] = None if said is None else f"dispatch {dispatch} of {run} {said}"
         return self._known[run, dispatch]
 
-    def _look(self, folder: str) -> bool:
-        closed = self._store.head(f"{folder}/closed.json")
-        if closed is None and self._abandon:
-            closed = self._store.head(f"{folder}/dispatch.json")
-        return closed is not None and self._now - closed.modified > self._age
+    def _look(self, folder: str) -> str | None:
+        closed, record = (self._store.head(f"{folder}/{name}.json") for name in ("closed", "dispatch"))
+        if closed is None and record is None:
+            # Whoever claims its number again sends everything again, and what is young stays. A worker stores
+            # nothing of a dispatch that was not sent: where one did, the record was lost, and nobody knows.
+            begun = self._store.list_folder(f"{folder}/shards")
+            return None if begun.objects or begun.folders else "was never sent"
+        ended = closed or (record if self._abandon else None)
+        return "is over" if ended is not None and self._now - ended.modified > self._age else None

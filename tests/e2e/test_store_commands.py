@@ -453,3 +453,16 @@ def test_the_stores_latest_is_graded_when_here_is_nothing_newer(mst, ran, uri, s
         said = mst("grade", "latest", "--output-dir", tmp_path / root, "--results", uri)
         assert (said.code, "mst: latest is" in said.err) == (0, False), said.err
     assert [run.run_id for run in list_runs(store)] == [ran, f"{ran}.g2", f"{ran}.g3"]
+
+
+def test_gc_takes_what_was_put_for_a_dispatch_that_was_never_sent(mst, ran, uri, store, tmp_path):
+    """Its record was taken back, so it is neither open nor closed; where a worker has begun, the record was lost."""
+    never, lost = (RunKeys("echoes", ran).dispatch(name) for name in ("d1", "d2"))
+    bundles = [keys.bundle("0" * 64) for keys in (never, lost)]
+    for key in (*bundles, never.plan, lost.shard(0).unit("1-a", "u.json")):
+        store.put(key, b"{}")
+    assert "0 objects" in mst("store", "gc", "--results", uri).err
+    age(tmp_path, *(info.key for info in store.list("echoes/dispatches")))
+    said = mst("store", "gc", "--results", uri, "--json")
+    removed = {one["key"]: one["why"] for one in json.loads(said.out)["removed"]}
+    assert removed == {bundles[0]: f"dispatch d1 of {ran} was never sent"}
