@@ -18,6 +18,7 @@ import click
 from mst.cli.options import is_fancy
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.trial import TrialRecord
+from mst.report.figures import span
 from mst.shards.contract import ShardState, UnitDone
 from mst.shards.spend import grading_spent, trial_spent
 
@@ -263,11 +264,11 @@ class Progress:
         if self._cost_usd:
             parts.append(f"{self._cost_usd:.2f} USD" if self._cost_usd >= CENT_USD else "under 0.01 USD")
         elapsed = time.monotonic() - self._started
-        parts.append(_span(elapsed))
+        parts.append(span(elapsed))
         if self._planned and self._done and elapsed >= FORECAST_AFTER_S:
             parts.append(_rate(self._done / elapsed))
         if self._planned and 0 < self._done < self._planned and self._tells(elapsed):
-            parts.append(f"about {_span(elapsed / self._done * (self._planned - self._done))} left")
+            parts.append(f"about {span(elapsed / self._done * (self._planned - self._done))} left")
         return " · ".join(parts)
 
     def _tells(self, elapsed: float) -> bool:
@@ -291,11 +292,3 @@ def _rate(per_second: float) -> str:
         if per_second * seconds >= 1:
             return f"{per_second * seconds:.3g}/{word}"
     return f"{per_second * 3600:.3g}/h"
-
-
-def _span(seconds: float) -> str:
-    """A time that a person can read at a glance."""
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h {whole % 3600 // 60} min"

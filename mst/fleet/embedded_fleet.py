@@ -34,6 +34,8 @@ WATCH_S = 0.2
 LOG_TAIL_BYTES = 2000
 STORE_SETTINGS = ("AWS_", "GOOGLE_")
 """A worker opens the store as its coordinator does. Shard workers get none of these."""
+KEPT_LOGS = 100
+"""Of workers of earlier fleets; more than one fleet can have at a time."""
 RESTARTS = 20
 """Workers that may be started in place of dead ones, in all."""
 
@@ -56,7 +58,7 @@ class EmbeddedFleet:
             store_uri: where dispatches go.
             workers: how many worker processes.
             queue: that must be served.
-            logs: folder for the workers' logs.
+            logs: folder for the workers' logs; of earlier ones the newest 100 stay.
             say: told what is being started, and when it is there.
 
         Raises:
@@ -71,6 +73,7 @@ class EmbeddedFleet:
         self._restarts = 0
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _remove_old_logs(logs)
         programs = "a broker and 1 worker" if workers == 1 else f"a broker and {workers} workers"
         say(f"starting {programs} here, for this command only; that may take {BROKER_START_S + START_S:g} s")
         began = time.monotonic()
@@ -172,6 +175,17 @@ class EmbeddedFleet:
         path = self._logs / f"{name}.log"
         lines = path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
         return f"no embedded worker {how}; {lines[-1] if lines else 'its log is empty'}; all of it: {path}"
+
+
+def _remove_old_logs(folder: Path) -> None:
+    """Remove what is older than the newest logs. Another command may be doing the same."""
+    written: dict[Path, float] = {}
+    for path in folder.glob("*.log"):
+        with suppress(OSError):
+            written[path] = path.stat().st_mtime
+    for path in sorted(written, key=lambda one: written[one], reverse=True)[KEPT_LOGS:]:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _close_stdin(process: subprocess.Popen[bytes]) -> None:

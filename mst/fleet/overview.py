@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from mst.fleet.connect import RedisClient
@@ -14,6 +15,7 @@ from mst.fleet.ledger_records import Head
 from mst.fleet.ledger_states import HELD, State
 from mst.fleet.presence import Presence
 from mst.fleet.scale import Signal, read_signal
+from mst.report.figures import count, span
 
 REASONS_MAX = 3
 
@@ -103,20 +105,33 @@ def _dispatch(book: DispatchBook, head: Head) -> OpenDispatch:
     )
 
 
-def lines(found: Overview) -> list[str]:
+def lines(found: Overview, *, now: datetime | None = None) -> list[str]:
     """For people: one line a queue, then one a worker that rests, then one a dispatch."""
     seen = found.signal
-    told = [f"{seen.queued} shards queued (oldest {seen.oldest_wait_s:.0f} s), {seen.running} running"]
+    oldest = f" (for up to {span(seen.oldest_wait_s)})" if seen.queued else ""
+    told = [f"{count(seen.queued, 'shard')} queued{oldest}, {seen.running} running"]
     told += [f"{queue}: {', '.join(workers) or 'nobody'}" for queue, workers in found.workers.items()]
     told += [f"{worker} takes no shards: {why}" for worker, why in found.resting.items()]
     for one in found.dispatches:
         states = ", ".join(f"{count} {state}" for state, count in one.shards.items())
-        told.append(f"{one.scope} ({one.eval_name}): {states}; {one.done} of {one.units} units; until {one.deadline}")
+        until = _until(one.deadline, now or datetime.now(UTC))
+        told.append(f"{one.scope} ({one.eval_name}): {states}; {one.done} of {one.units} units; {until}")
         if one.lapsed:
-            told.append(f"  {one.lapsed} leases have run out: their workers are gone or cut off from the broker")
+            have = "has" if one.lapsed == 1 else "have"
+            told.append(f"  {count(one.lapsed, 'lease')} {have} run out: the worker is gone or cut off from the broker")
         if one.cancel:
             told.append(f"  is being cancelled: {one.cancel}")
         told += [f"  {reason}" for reason in one.trouble]
         if one.shards.get("queued") and not found.workers.get(one.queue):
             told.append(f"  nobody serves {one.queue}")
     return told
+
+
+def _until(deadline: str, now: datetime) -> str:
+    """A deadline by this machine's clock, and how far off it is."""
+    moment = datetime.fromisoformat(deadline)
+    left_s = (moment - now).total_seconds()
+    clock = f"{moment.astimezone():%Y-%m-%d %H:%M}"
+    if left_s <= 0:
+        return f"its deadline passed {span(-left_s)} ago ({clock})"
+    return f"until {clock}, for {span(left_s)} more"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mst.fleet.ledger_states import Entry, State
+from mst.report.figures import count
 
 SAY_AFTER_S = 3.0
 """A worker that starts anew, or whose broker was wiped, is there again within this time."""
@@ -59,19 +60,15 @@ class ServiceWatch:
         if found is not None:
             self.say(self._why(waiting, resting, sorted(found[1])))
         elif workers:
-            self.say(f"the queue {self.queue} is served now: {_count(len(workers), 'worker')}")
+            self.say(f"the queue {self.queue} is served now: {count(len(workers), 'worker')}")
 
     def _why(self, waiting: int, resting: Mapping[str, str], pools: Sequence[str]) -> str:
-        waits = f"{_count(waiting, 'shard')} wait{'s' if waiting == 1 else ''}"
+        waits = f"{count(waiting, 'shard')} wait{'s' if waiting == 1 else ''}"
         if resting:
             name, why = min(resting.items())
             take = f"take{'s' if len(resting) == 1 else ''} none now ({name}: {why})"
-            seen = f"{_count(len(resting), 'worker')} of the queue {self.queue} {take}"
+            seen = f"{count(len(resting), 'worker')} of the queue {self.queue} {take}"
             return f"{waits}: {seen}; make room there, or {self.start}"
         if pools:
             return f"{waits}: no worker serves the queue {self.queue} now; the pool {pools[0]} starts one for it"
         return f"{waits}: no worker serves the queue {self.queue}; {self.start}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -67,6 +67,17 @@ def seconds(duration_s: float | None) -> str:
     return f"{minutes} min {rest_s:02d} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def span(duration_s: float) -> str:
+    """A time that a person reads at a glance: coarser the longer it is."""
+    whole = round(duration_s)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    hours = whole // 3600
+    return f"{hours} h {whole % 3600 // 60} min" if hours < 48 else f"{hours // 24} days {hours % 24} h"
+
+
 def size(count_bytes: int) -> str:
     """A file size."""
     if count_bytes < 1024:

@@ -18,7 +18,7 @@ from mst.fleet import embedded
 from mst.fleet.broker_check import check_broker
 from mst.fleet.connect import connect
 from mst.fleet.embedded import EmbeddedBroker
-from mst.fleet.embedded_fleet import EmbeddedFleet
+from mst.fleet.embedded_fleet import KEPT_LOGS, EmbeddedFleet
 
 pytestmark = pytest.mark.server
 
@@ -149,9 +149,15 @@ def test_a_server_that_cannot_start_is_one_line_and_leaves_nothing(tmp_path, mon
 
 def test_a_fleet_says_what_it_starts_and_why_its_workers_do_not_come_up(tmp_path):
     said = []
+    earlier, foreign = [tmp_path / f"embedded-{number:03}.log" for number in range(KEPT_LOGS + 2)], tmp_path / "notes"
+    for age, path in enumerate([*earlier, foreign]):
+        path.touch()
+        os.utime(path, (10**9 - age, 10**9 - age))
     with pytest.raises(RunnerError) as caught:
         EmbeddedFleet(store_uri="", workers=1, queue="mst.grade", logs=tmp_path, say=said.append)
+    assert [path for path in earlier if not path.exists()] == earlier[KEPT_LOGS:], "the oldest go"
     assert said == ["starting a broker and 1 worker here, for this command only; that may take 75 s"]
-    [log] = tmp_path.iterdir()
+    [log] = set(tmp_path.iterdir()) - {*earlier, foreign}
+    assert foreign.exists()
     why = rf"no embedded worker came up: it ended with 2; mst: MST_STORE .*; all of it: {log}"
     assert re.fullmatch(why, str(caught.value))

@@ -93,11 +93,6 @@ def test_what_is_left_is_not_told_from_the_first_of_many(terminal, capsys):
     assert "left" in capsys.readouterr().err
 
 
-def test_long_times_are_told_in_minutes_and_hours():
-    assert [cli._span(seconds) for seconds in (9.6, 119, 125, 7199, 10_900)] == [
-        "10 s", "119 s", "2 min", "119 min", "3 h 1 min"]  # fmt: skip
-
-
 def test_why_the_first_broke_down_is_told_at_once_and_steers_no_terminal(capsys):
     with Progress("collected", 3, {}) as progress:
         progress.one_more(passed=None, problem=True, why="a, c0, trial 0: no\x1b[2J licence\nhere")

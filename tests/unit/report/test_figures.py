@@ -43,3 +43,8 @@ def test_sizes_and_counts():
     assert figures.size(3 * 1024**2) == "3.0 MB"
     assert figures.count(1, "loss", "losses") == "1 loss"
     assert figures.count(1200, "loss", "losses") == "1,200 losses"
+
+
+def test_spans_of_time_are_coarser_the_longer_they_are():
+    assert [figures.span(seconds) for seconds in (9.6, 119, 125, 7199, 10_900, 172_799, 187_300)] == [
+        "10 s", "119 s", "2 min", "119 min", "3 h 1 min", "47 h 59 min", "2 days 4 h"]  # fmt: skip
