@@ -59,6 +59,7 @@ def processor_s() -> float:
 
 
 async def collect_all(kind: str, trials: int, root: Path) -> None:
+    from mst.collect.context import RunContext
     from mst.collect.loop import collect
     from mst.config.files import IndexedFiles
     from mst.model.case import Case, EvalPlan, Variant
@@ -70,20 +71,16 @@ async def collect_all(kind: str, trials: int, root: Path) -> None:
     case = Case(id="c", dataset="d", input="x", fixture=[files.add(root / "source", "in.txt")])
     options = {"argv": ["sh", "-c", "cat in.txt > out.txt; echo done"]}
     variant = Variant(name="v", client="command", client_options=options, sandbox={"kind": kind})
-    plan = EvalPlan(name="e", config_id="0", content_hash="0", variants=[variant], baseline="v")
+    plan = EvalPlan(name="e", config_id="0", content_hash="0", variants=[variant], baseline="v", concurrency=4)
     (root / "scratch").mkdir()
     seen = []
     await collect(
         plan,
         {"c": case},
         [TrialKey(variant="v", case_id="c", trial=number) for number in range(trials)],
-        run_id="20260101T000000Z-abcdef",
-        files=files,
-        secrets={},
-        scratch_root=root / "scratch",
+        RunContext.of(plan, run_id="20260101T000000Z-abcdef", files=files, secrets={}, scratch_root=root / "scratch"),
         sink=lambda collected: seen.append(collected.record.transcript.final_text),
         cancel=asyncio.Event(),
-        concurrency=4,
     )
     assert seen == ["done"] * trials
 

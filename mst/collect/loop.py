@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from mst.clients.contract import Client
@@ -17,15 +16,12 @@ from mst.collect.effective import client_key, effective_variant
 from mst.collect.identity import Setting, setting_of
 from mst.collect.retrying import joined, may_retry, pause_s
 from mst.collect.trial import Collected, collect_trial
-from mst.config.files import FileSource
 from mst.config.registry import lookup
 from mst.model.case import Case, EvalPlan, Variant
 from mst.model.keys import TrialKey
 from mst.process.finishing import in_thread
-from mst.process.redact import Redactor
 from mst.process.stop import Stop
 from mst.process.together import together
-from mst.providers.limits import Limits
 
 Sink = Callable[[Collected], Awaitable[None] | None]
 """Makes a trial durable: it counts when this has returned. May move the artifacts; what it leaves is deleted."""
@@ -165,23 +161,17 @@ async def collect(
     plan: EvalPlan,
     cases: CaseLookup,
     todo: Iterable[TrialKey],
+    context: RunContext,
     *,
-    run_id: str,
-    files: FileSource,
-    secrets: Mapping[str, str],
-    scratch_root: Path,
     sink: Sink,
     cancel: Stop,
-    concurrency: int | None = None,
     on_start: Started | None = None,
     fail_fast: bool = False,
     case_digest: Callable[[str], str | None] = lambda _case_id: None,
     make_client: Callable[[Variant], Client] | None = None,
-    limits: Limits | None = None,
-    redactor: Redactor | None = None,
     pause_scale: float = 1.0,
 ) -> Counts:
-    """Collect trials in the order given, `concurrency` at a time. Memory does not grow with their number.
+    """Collect trials in the order given, `plan.concurrency` at a time. Memory does not grow with their number.
 
     One trial's failure never ends the loop. When `cancel` is set, no trial starts any more and those in flight end in
     their own time; cancelling the task kills them. Clients are made once per variant (and per distinct override of a
@@ -189,37 +179,22 @@ async def collect(
 
     Args:
         todo: read lazily.
-        secrets: by name; the only values that clients get, removed from everything that reaches the sink.
-        scratch_root: see `RunContext`.
-        concurrency: the plan's unless given.
+        context: its secrets are removed from everything that reaches the sink.
         on_start: told before a trial starts; may wait, for room under a limit for instance. A trial does not start when
             `cancel` is set meanwhile.
         fail_fast: start no more after the first trial that did not complete.
         case_digest: of a case by its ID, where it is known already; made of the case where it is not.
         make_client: from the registry unless given.
-        limits: who gives turns to requests to models; limits of this process alone unless given.
-        redactor: of someone who renews secrets meanwhile; made from `secrets` unless given.
         pause_scale: of the pauses before a trial is made again (the plan's `retries`).
 
     Raises:
         ConfigError: a client can't be made from its options.
         Exception: whatever the sink raises: what can't be stored must not go on being paid for.
     """
-    remaining = iter(todo)
-    context = RunContext(
-        run_id=run_id,
-        files=files,
-        secrets=secrets,
-        redactor=Redactor(secrets.values()) if redactor is None else redactor,
-        scratch_root=scratch_root.resolve(),  # noqa: ASYNC240 - one look; programs run in folders of their own
-        timeouts=plan.stage_timeouts,
-        limits=limits or Limits(plan.rate_limits.get("providers")),
-        pricing=plan.pricing,
-    )
     work = _Work(
         plan=plan,
         cases=cases,
-        todo=remaining,
+        todo=iter(todo),
         context=context,
         sink=sink,
         on_start=on_start,
@@ -230,8 +205,8 @@ async def collect(
         pause_scale=pause_scale,
     )
     async with _closing(work.clients):
-        await together(work.work() for _ in range(max(1, concurrency or plan.concurrency)))
-    work.counts.not_started += sum(1 for _ in remaining)
+        await together(work.work() for _ in range(max(1, plan.concurrency)))
+    work.counts.not_started += sum(1 for _ in work.todo)
     return work.counts
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mst.collect.context import RunContext
 from mst.collect.loop import collect
 from mst.collect.trial import Collected
 from mst.config.files import FileSource
@@ -79,17 +80,8 @@ async def check_cases(
         async def sink(collected: Collected) -> None:
             found[collected.record.case_id] = await checker.check(collected)
 
-        await collect(
-            plan,
-            resolved.cases,
-            _keys(resolved, stand_in),
-            run_id=RUN_ID,
-            files=resolved.files,
-            secrets=secrets,
-            scratch_root=scratch,
-            sink=sink,
-            cancel=cancel,
-        )
+        context = RunContext.of(plan, run_id=RUN_ID, files=resolved.files, secrets=secrets, scratch_root=scratch)
+        await collect(plan, resolved.cases, _keys(resolved, stand_in), context, sink=sink, cancel=cancel)
     return [found[case_id] for case_id in resolved.cases.ids if case_id in found]
 
 

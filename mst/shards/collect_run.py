@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of, collect
 from mst.collect.order import trial_order
 from mst.collect.trial import Collected
@@ -123,20 +124,24 @@ async def _collect_here(request: CollectRequest, cancel: Cancel, scratch: Path, 
         own.end(key_of(collected.record), [attempt.record for attempt in collected.attempts])
         request.on_trial(collected.record)
 
+    context = RunContext.of(
+        plan,
+        run_id=request.run.run_id,
+        files=request.files,
+        secrets=request.secrets,
+        scratch_root=scratch,
+        limits=AskedLimits(asking),
+    )
     try:
         await collect(
             plan,
             request.cases,
             todo(request),
-            run_id=request.run.run_id,
-            files=request.files,
-            secrets=request.secrets,
-            scratch_root=scratch,
+            context,
             sink=sink,
             cancel=stop,
             on_start=start if budget is not None or plan.rate_limits else None,
             fail_fast=request.fail_fast,
-            limits=AskedLimits(asking),
             case_digest=request.cases.digest,
         )
     finally:

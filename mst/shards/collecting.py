@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
+from mst.collect.context import RunContext
 from mst.collect.loop import client_of, collect
 from mst.collect.order import trial_order
 from mst.collect.trial import Collected, new_attempt_id
@@ -38,19 +39,23 @@ async def collect_units(job: Job) -> None:
         if key not in kept and unit_name(key) in poisoned:
             sink.store(Collected(record=_given_up(job, key), artifacts=None), key)
     todo = [key for key in planned if key not in kept and unit_name(key) not in poisoned]
-    counts = await collect(
+    context = RunContext.of(
         bundle.record.plan,
-        bundle.cases,
-        todo,
         run_id=bundle.record.run_id,
         files=bundle.files,
         secrets=job.secrets,
         redactor=job.redactor,
         scratch_root=job.scratch,
+        limits=AskedLimits(job.asking),
+    )
+    counts = await collect(
+        bundle.record.plan,
+        bundle.cases,
+        todo,
+        context,
         sink=sink,
         cancel=job.cancel,
         on_start=sink.start,
-        limits=AskedLimits(job.asking),
         case_digest=bundle.cases.digest,
     )
     job.tally.cancelled += counts.not_started

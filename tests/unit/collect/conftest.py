@@ -42,6 +42,11 @@ class Bench:
         fixture = None if contents is None else self.refs(contents)
         return Case(id="c", dataset="d", fixture=fixture, **fields)
 
+    def context(self, plan):
+        return RunContext.of(
+            plan, run_id="20260101T000000Z-abcdef", files=self.files, secrets={}, scratch_root=self.scratch_root
+        )
+
     def command(self, script, limits=None, **options):
         return Variant(
             name="v",

@@ -73,10 +73,7 @@ class Run:
             self.plan,
             self.cases,
             trial_order(self.cases, names, self.given_trials, 1),
-            run_id="20260101T000000Z-abcdef",
-            files=self.bench.files,
-            secrets={},
-            scratch_root=self.bench.scratch_root,
+            self.bench.context(self.plan),
             cancel=self.cancel,
             **settings,
         )
