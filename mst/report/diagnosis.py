@@ -16,7 +16,7 @@ from mst.model.run import RunRecord
 from mst.model.score import PreferenceRecord
 from mst.model.summary import HealthFinding, SummaryRecord
 from mst.report.console import INDENT, say
-from mst.report.failures import Reason, reasons
+from mst.report.failures import ENDS, Reason, reasons
 from mst.report.figures import count
 from mst.report.nextsteps import Naming, Step, owed, steps
 from mst.report.text import case_label, names, one_line, variant_label, visible
@@ -98,13 +98,7 @@ def diagnose(view: RunView, naming: Naming, *, variants: tuple[str, ...] = ()) -
 
 
 def _rank(cause: Cause) -> tuple[int, int, bool, str]:
-    """Among as many trials, a program that ended badly comes before the graders that only saw it in the answer."""
-    return (
-        _BEFORE.get(cause.what, len(_BEFORE)),
-        -cause.total,
-        cause.what not in {"limit", "program"},
-        cause.title,
-    )
+    return _BEFORE.get(cause.what, len(_BEFORE)), -cause.total, cause.what not in ENDS, cause.title
 
 
 def diagnosis_document(found: Diagnosis) -> DiagnosisDocument:

@@ -20,6 +20,9 @@ What = Literal["missing", "infrastructure", "incomplete", "grading error", "ungr
                "limit", "program", "unexplained"]  # fmt: skip
 """What a reason is about: what never came back or broke, who gave no verdict, who failed it, what ended the program."""
 
+ENDS = frozenset({"limit", "program"})
+"""How a program ended, which graders only see in what it left: of as many trials it comes before what they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -70,10 +73,15 @@ class Excerpt:
 
 @dataclass(slots=True)
 class Group:
-    """Trials with one reason. A trial that failed several graders is in several groups."""
+    """Trials with one reason. A trial that failed several graders is in several groups.
+
+    Attributes:
+        is_end: see `ENDS`.
+    """
 
     kind: GroupKind
     title: str
+    is_end: bool = False
     by_variant: Counter[str] = field(default_factory=Counter)
     excerpts: list[Excerpt] = field(default_factory=list)
 
@@ -95,18 +103,18 @@ class Failures:
         for reason in reasons(trial):
             said = one_line(reason.text, limit=240)
             excerpt = Excerpt(variant_label(case.variant), case_label(case.id), trial.trial, said)
-            self._count(kind, reason.title, excerpt)
+            self._count(kind, reason, excerpt)
 
     def groups(self, kind: GroupKind) -> list[Group]:
-        """The groups of a kind, largest first."""
+        """The groups of a kind, largest first; of those as large, how the program ended before who saw its answer."""
         found = [group for group in self._groups.values() if group.kind == kind]
-        return sorted(found, key=lambda group: (-group.total, group.title))
+        return sorted(found, key=lambda group: (-group.total, not group.is_end, group.title))
 
-    def _count(self, kind: GroupKind, title: str, excerpt: Excerpt) -> None:
-        key = (kind, title)
+    def _count(self, kind: GroupKind, reason: Reason, excerpt: Excerpt) -> None:
+        key = (kind, reason.title)
         if key not in self._groups and len(self._groups) >= MAX_GROUPS:
             key = (kind, "other reasons")
-        group = self._groups.setdefault(key, Group(kind, key[1]))
+        group = self._groups.setdefault(key, Group(kind, key[1], is_end=reason.what in ENDS))
         group.by_variant[excerpt.variant] += 1
         if len(group.excerpts) < MAX_EXCERPTS:
             group.excerpts.append(excerpt)

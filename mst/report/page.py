@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,6 +230,7 @@ def context(run: RunRecord, summary: SummaryRecord, rows: Rows) -> dict[str, Any
         "more_apart": _left_out(apart),
         "graders": grader_rows(run),
         "previous": previous_lines(summary),
+        "again": shlex.join(["mst", "run", run.config_path or "CONFIG", "--seed", str(run.order.seed)]),
         "case_count": len(rows.cases),
         "figures": figures,
     }

@@ -138,6 +138,27 @@ def test_nothing_leaves_the_page_on_a_phone_or_in_the_dark(browser, report):
             assert watched.is_clean(), (watched.complaints, watched.requests)
 
 
+def test_paper_is_light_also_from_a_dark_screen(browser, report):
+    with watching(browser, report) as watched:
+        style = "getComputedStyle(document.querySelector('.cell.pass')).backgroundColor"
+        watched.page.emulate_media(media="print", color_scheme="light")
+        light = watched.page.evaluate(style)
+        watched.page.emulate_media(media="print", color_scheme="dark")
+        assert watched.page.evaluate(style) == light
+        watched.page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        assert watched.page.evaluate(style) == light
+
+
+def test_a_case_keeps_its_name_when_the_grid_is_scrolled_sideways(browser, report):
+    with watching(browser, report) as watched:
+        watched.page.set_viewport_size({"width": 390, "height": 844})
+        left = "document.querySelector('#grid tbody th').getBoundingClientRect().left"
+        before = watched.page.evaluate(left)
+        watched.page.evaluate("document.querySelector('#grid').parentElement.scrollLeft = 200")
+        assert watched.page.evaluate("document.querySelector('#grid').parentElement.scrollLeft") > 100
+        assert watched.page.evaluate(left) == before
+
+
 def test_filters_narrow_the_grid(browser, report):
     with watching(browser, report) as watched:
         page = watched.page

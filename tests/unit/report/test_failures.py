@@ -1,6 +1,6 @@
 from mst.model.results import TrialResult
 from mst.report import failures
-from mst.report.failures import Failures, reasons
+from mst.report.failures import Failures, Reason, reasons
 from mst.report.view import trial_results
 
 
@@ -17,6 +17,15 @@ def test_failures_are_grouped_by_the_check_that_failed_largest_first(four):
     assert [group.title for group in groups] == ["checks: clean", "checks: behaviour", "limit reached: timeout"]
     assert [group.total for group in groups] == sorted((group.total for group in groups), reverse=True)
     assert len(groups[0].excerpts) == failures.MAX_EXCERPTS
+
+
+def test_how_the_program_ended_comes_before_who_saw_only_its_answer(four, monkeypatch):
+    both = [Reason("assertion", "no x", who="contains_text"), Reason("program", "exit code 1")]
+    monkeypatch.setattr(failures, "reasons", lambda trial: both)
+    assert [group.title for group in collected(four).groups("failed")] == [
+        "the program ended with an error",
+        "contains_text",
+    ]
 
 
 def test_what_never_got_a_verdict_stands_apart(four):

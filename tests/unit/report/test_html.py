@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -92,7 +93,10 @@ def test_one_variant_makes_a_page_without_comparisons(alone, tmp_path, made_runs
 
 def test_a_report_without_any_result_still_says_what_it_is(four, tmp_path):
     class Empty:
-        run, summary = four.folder.run, four.folder.summary
+        summary = four.folder.summary
+
+        def run(self):
+            return four.folder.run().model_copy(update={"config_path": "my evals/eval.yaml"})
 
         def case_results(self):
             return []
@@ -103,7 +107,9 @@ def test_a_report_without_any_result_still_says_what_it_is(four, tmp_path):
         def trial(self, key):
             raise AssertionError
 
-    assert "python-fixers" in write_report(Empty(), tmp_path).read_text(encoding="utf-8")
+    text = html.unescape(write_report(Empty(), tmp_path).read_text(encoding="utf-8"))
+    assert "python-fixers" in text
+    assert "mst run 'my evals/eval.yaml' --seed " in text
 
 
 def test_large_details_go_into_scripts_beside_the_page(four, tmp_path, made_runs):
