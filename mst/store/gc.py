@@ -154,7 +154,7 @@ class _Dispatches:
         if closed is None and record is None:
             # Whoever claims its number again sends everything again, and what is young stays. A worker stores
             # nothing of a dispatch that was not sent: where one did, the record was lost, and nobody knows.
-            begun = self._store.list_folder(f"{folder}/shards")
-            return None if begun.objects or begun.folders else "was never sent"
+            begun = next(iter(self._store.list(f"{folder}/shards")), None)
+            return "was never sent" if begun is None else None
         ended = closed or (record if self._abandon else None)
         return "is over" if ended is not None and self._now - ended.modified > self._age else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
@@ -22,6 +22,8 @@ Fault = Literal[
 `stalled` half of the body and then none, until the client gives up."""
 Plan = Callable[[str, str], Fault | None]
 """Method and path of a request; what happens to it, None to pass it on."""
+Rule = Callable[[str, str, Mapping[str, str]], bool]
+"""Method, path and headers of a request; whether it is denied, as by a policy that the server does not know."""
 
 _EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 _SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The clocks differ too much.</Message></Error>"
@@ -43,20 +45,22 @@ class Faults:
     Attributes:
         url: where the proxy listens.
         plan: asked for each request; may be replaced at any time.
+        rule: the same, asked first.
         seen: method and path of every request, in order.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.plan: Plan = lambda _method, _path: None
+        self.rule: Rule = lambda _method, _path, _headers: False
         self.seen: list[tuple[str, str]] = []
         self._lock = threading.Lock()
 
-    def next(self, method: str, path: str) -> Fault | None:
+    def next(self, method: str, path: str, headers: Mapping[str, str]) -> Fault | None:
         """The fault for this request."""
         with self._lock:
             self.seen.append((method, path))
-            return self.plan(method, path)
+            return "denied" if self.rule(method, path, headers) else self.plan(method, path)
 
     def once(self, fault: Fault, method: str, part: str, *, times: int = 1) -> None:
         """Break the first requests of a method whose path contains `part`."""
@@ -105,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.server.faults.next(self.command, self.path)
+        fault = self.server.faults.next(self.command, self.path, self.headers)
         if fault == "reset":
             self._hang_up()
         elif fault in _ANSWERS:

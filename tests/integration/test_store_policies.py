@@ -1,21 +1,26 @@
 """Each role does what it needs with its policy, on a real server, and nothing else.
 
-The server does not know the condition `s3:if-none-match`, and moto looks at no condition of a policy at all, so that
-one statement of the bucket's policy is only read. No server of Google's storage API that runs here has permissions.
+The server does not know the condition `s3:if-none-match`, and moto looks at no condition of a policy at all, so what
+Amazon makes of that one statement of the bucket's policy is done by a proxy in front of the server. No server of
+Google's storage API that runs here has permissions.
 """
 
 import json
 import string
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
 from mst.errors import PreconditionFailed, StoreDenied, UsageError
+from mst.model.manifest import ShardManifest
 from mst.model.run import LatestRecord
 from mst.store import open_store
 from mst.store.age import store_now
-from mst.store.commit import claim_regrade, publish_latest
+from mst.store.commit import claim_regrade, commit_shard, publish_latest
 from mst.store.fetch import fetch_run
 from mst.store.gc import find_leftovers
 from mst.store.layout import RunKeys
@@ -25,6 +30,7 @@ from mst.store.sink import UnitFiles, UnitSink
 from mst.store.units import StoredUnits
 from mst.store.verify import verify_run
 from mst.testing.commandline import until
+from mst.testing.faultproxy import fault_proxy
 from mst.testing.servers import SESSION_ROLE, seaweedfs
 
 pytestmark = pytest.mark.server
@@ -33,6 +39,7 @@ RUN = "20260102T030405Z-abc123"
 KEYS = RunKeys("my eval", RUN)
 DISPATCH = KEYS.dispatch("d1")
 SHARD = DISPATCH.shard(1)
+NEW = RunKeys("new", RUN).dispatch("d1")
 PREFIX = "team/evals"
 AT = "2026-01-02T00:00:00Z"
 SHA = "0" * 64
@@ -91,6 +98,13 @@ def role(server, admin):
 @pytest.fixture
 def facts():
     return RunFacts(created_at=datetime(2026, 1, 2, tzinfo=UTC), complete=True)
+
+
+@pytest.fixture
+def manifest(facts):
+    """Of the new dispatch's shard."""
+    return ShardManifest(eval_name="new", run_id=RUN, dispatch="d1", shard=1, bundle_digest=SHA, author="2-b",
+                         created_at=facts.created_at, complete=True)  # fmt: skip
 
 
 def allowed(call):
@@ -278,6 +292,66 @@ def test_the_bucket_lets_nobody_overwrite_what_is_created_once():
     for key in (SHARD.manifest, KEYS.manifest(1), KEYS.claim, DISPATCH.record, DISPATCH.closed):
         last = key.rpartition("/")[2].replace(".1.", ".*.")
         assert any(resource.endswith(f"/*/{last}") for resource in once["Resource"])
+
+
+@pytest.fixture
+def amazon(server, admin):
+    """The server behind what Amazon makes of that statement: an object is created without a condition nowhere there."""
+    (once,) = json.loads(bucket_policy("WhatIsCreatedOnce"))["Statement"]
+    patterns = [resource.partition(":::")[2] for resource in once["Resource"]]
+
+    def denies(method, path, headers):
+        address = urlsplit(path)
+        query = parse_qs(address.query, keep_blank_values=True)
+        creates = (method == "PUT" and "partNumber" not in query) or (method == "POST" and "uploadId" in query)
+        covered = any(fnmatchcase(unquote(address.path).strip("/"), pattern) for pattern in patterns)
+        return creates and covered and headers.get("If-None-Match") is None
+
+    with fault_proxy(server.endpoint_url) as line:
+        line.rule = denies
+        yield replace(server, endpoint_url=line.url)
+
+
+def test_all_that_a_run_and_a_dispatch_leave_can_be_written_under_the_buckets_policy(
+    amazon, admin, tmp_path, facts, manifest
+):
+    store = open_store(amazon.uri(PREFIX), environ=amazon.role_environ("coordinator"), patience_s=0)
+    worker = open_store(amazon.uri(PREFIX), environ=amazon.role_environ("worker"), patience_s=0)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    latest = LatestRecord(run_id=RUN, created_at=AT, collected_at=AT, path=f"runs/{RUN}")
+    for number in range(2):
+        (folder / "run.json").write_bytes(b"%d" % number)
+        (folder / "large").write_bytes(b"%d" % number * 9_000_000)
+        pushed = push_run(store, folder, eval_name="new", run_id=RUN, facts=facts, latest=latest)
+    assert pushed.generation == 2
+    assert claim_regrade(store, eval_name="new", source=RUN, claimant="me", now=facts.created_at) == f"{RUN}.g2"
+    for key in (NEW.record, NEW.closed):
+        store.put_if_absent(key, b"{}")
+    store.put(NEW.plan, b"{}")
+    (tmp_path / "artifact").write_bytes(b"x" * 9_000_000)
+    with UnitSink(worker, NEW.shard(1), "2-b", stored=lambda _: None) as sink:
+        sink.take(UnitFiles("unit", folder / "run.json", [tmp_path / "artifact"]))
+    assert sink.error is None
+    assert commit_shard(worker, manifest) == "committed"
+    assert commit_shard(worker, manifest) == "mine"
+    created_once = (RunKeys("new", RUN).manifest(1), RunKeys("new", f"{RUN}.g2").claim, NEW.record, NEW.closed,
+                    NEW.shard(1).manifest)  # fmt: skip
+    assert [key for key in created_once if allowed(lambda key=key: store.put(key, b"other"))] == []
+
+
+def test_a_broken_manifest_is_mended_under_the_buckets_policy(amazon, admin, tmp_path, facts):
+    store = open_store(amazon.uri(PREFIX), environ=amazon.role_environ("coordinator"), patience_s=0)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_bytes(b"{}")
+    push_run(store, folder, eval_name="new", run_id=RUN, facts=facts)
+    admin.put(RunKeys("new", RUN).manifest(1), b"{")
+    assert push_run(store, folder, eval_name="new", run_id=RUN, facts=facts, repair=True).generation == 2
+    fetch_run(store, eval_name="new", run_id=RUN, into=tmp_path / "got")
+    (found,) = verify_run(store, RunKeys("new", RUN))
+    assert found.key == RunKeys("new", RUN).manifest(1)
+    assert "the next generation counts" in found.mend
 
 
 def bucket_policy(*sids):
