@@ -25,6 +25,8 @@ EARLY_PACKS = 32
 """So many packs of a push are of the lesser size; the others are of the larger one."""
 PACK_FILES = 8192
 INDEX_MAX_BYTES = 16 * 1024 * 1024
+LINES_MAX_BYTES = INDEX_MAX_BYTES - 1024
+"""Of an index, without its first line."""
 RANGE_BYTES = 4160 * 1024
 """A pack of the larger size is two of them, wherever between two small files the cut falls."""
 RANGE_FILES = 2048
@@ -87,12 +89,19 @@ class Packer:
         """
         size, known, full = len(data), self._offsets.get(sha256), None
         more = size if known is None else 0
-        if self._lines and (self._size + more > self._most_bytes or len(self._lines) >= PACK_FILES):
-            full = self.finish()
-            known = None
         start = self._size if known is None else known
-        # A name that no reader accepts is never written.
-        self._lines.append((start, path, _line(check_path(path), size, sha256, start, executable)))
+        # A name that no reader accepts is never written, nor an index.
+        line = index_line(check_path(path), size, sha256, start, executable)
+        if self._lines and (
+            self._size + more > self._most_bytes
+            or len(self._lines) >= PACK_FILES
+            or self._index_bytes + len(line) > LINES_MAX_BYTES
+        ):
+            full = self.finish()
+            known, start = None, 0
+            line = index_line(path, size, sha256, start, executable)
+        self._lines.append((start, path, line))
+        self._index_bytes += len(line)
         if known is None:
             self._offsets[sha256] = start
             self._data.write(data)
@@ -133,6 +142,7 @@ class Packer:
         self._size = 0
         self._offsets: dict[str, int] = {}
         self._lines: list[tuple[int, str, bytes]] = []
+        self._index_bytes = 0
         self._most_bytes = self._sizes[self._done >= EARLY_PACKS]
 
 
@@ -149,7 +159,7 @@ class PackIndex:
     def add(self, entry: PackEntry) -> None:
         """The next entry, in order of offset, then path."""
         path = entry.path
-        self._lines += _line(path, entry.size, entry.sha256, entry.offset, entry.executable)
+        self._lines += index_line(path, entry.size, entry.sha256, entry.offset, entry.executable)
         if self._first is None or path < self._first:
             self._first = path
         self._last = max(self._last, path)
@@ -186,7 +196,8 @@ def check_path(path: str) -> str:
     return path
 
 
-def _line(path: str, size: int, sha256: str, offset: int, executable: bool) -> bytes:
+def index_line(path: str, size: int, sha256: str, offset: int, executable: bool) -> bytes:
+    """What an index says of a file."""
     more = ',"executable":true' if executable else ""
     where = f'"size":{size},"sha256":"{sha256}","offset":{offset},"length":{size}'
     return f'{{"path":{encode_basestring(path)},{where}{more}}}\n'.encode()

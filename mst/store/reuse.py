@@ -17,7 +17,7 @@ from mst.store.age import TRUSTED_AGE, store_now
 from mst.store.contract import ObjectInfo, Store
 from mst.store.layout import RunKeys
 from mst.store.listing import Listing, read_pack_index
-from mst.store.pack import PackIndex
+from mst.store.pack import INDEX_MAX_BYTES, PackIndex, index_line
 
 _LOG = logging.getLogger(__name__)
 _TABLES = """
@@ -83,6 +83,7 @@ class Reuse:
         self._lock = threading.Lock()
         self._database.executescript(_TABLES)
         self._packs: list[tuple[Listing, Pack]] = []
+        self._room: list[int] = []
         self._has_blobs = False
 
     def close(self) -> None:
@@ -105,6 +106,8 @@ class Reuse:
     def _learn_pack(self, store: Store, listing: Listing, pack: Pack, present: Present) -> None:
         number = len(self._packs)
         self._packs.append((listing, pack))
+        # A line grows by an eighth at most, when its file becomes a program.
+        self._room.append(INDEX_MAX_BYTES - pack.index_size * 8 // 7)
         insert = "INSERT OR IGNORE INTO slots VALUES (?, ?, ?, ?, ?)"
         try:
             for entry in read_pack_index(store, listing, pack):
@@ -135,11 +138,20 @@ class Reuse:
         found = self._database.execute(f"{_SLOT} AND path = ?", (sha256, size, path)).fetchone()
         if found is None:
             found = self._database.execute(f"{_SLOT} LIMIT 1", (sha256, size)).fetchone()
-        if found is None:
-            return False
+            if found is None or not self._has_room(found, path, sha256, size, executable):
+                return False
         row = (*found, path, size, sha256, executable)
         self._database.execute("INSERT INTO used VALUES (?, ?, ?, ?, ?, ?)", row)
         return True
+
+    def _has_room(self, found: tuple[int, int], path: str, sha256: str, size: int, executable: bool) -> bool:
+        """Whether a pack's index stays one that readers accept with a line that it did not have: takes the room.
+
+        Thousands of files may share a content, an empty one for instance, of which an earlier push knew a single one.
+        """
+        pack, start = found
+        self._room[pack] -= len(index_line(path, size, sha256, start, executable))
+        return self._room[pack] >= 0
 
     def indexes(self) -> Iterator[tuple[Listing, Pack, bytes, Pack]]:
         """For each pack of which something is used: whose it is, how it was listed, its new index, and what it says."""

@@ -445,6 +445,36 @@ def test_scores_have_packs_of_their_own_which_are_read_in_step_with_the_others(s
     assert push(tmp_path / "run") == manifest
 
 
+@pytest.fixture
+def short_indexes(monkeypatch):
+    monkeypatch.setattr("mst.store.pack.LINES_MAX_BYTES", 3500)
+    for module in ("listing", "reuse"):
+        monkeypatch.setattr(f"mst.store.{module}.INDEX_MAX_BYTES", 4000)
+
+
+def test_no_index_is_longer_than_readers_accept(short_indexes, store, push, tmp_path):
+    manifest = push(make_run(tmp_path / "run", {f"{number:02}/{'d' * 200}": b"%d" % number for number in range(30)}))
+    assert len(manifest.packs) > 2
+    fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out")
+    assert tree(tmp_path / "out") == tree(tmp_path / "run")
+
+
+@pytest.mark.parametrize("names", ["a{}", "z{}"], ids=["before it", "after it"])
+def test_a_content_that_many_files_share_later_makes_no_index_too_long(short_indexes, store, push, tmp_path, names):
+    """A run that goes on: its first push knew one empty file, the next has one for each trial."""
+    run = make_run(tmp_path / "run", {"m": b"", **{f"m{number}": b"%d" % number for number in range(12)}})
+    push(run)
+    make_run(run, {names.format(f"{number:03}/stderr"): b"" for number in range(100)})
+    for name in ("m3", "m5"):
+        (run / name).chmod(0o755)
+    manifest = push(run)
+    assert max(pack.index_size for pack in manifest.packs) <= 4000
+    assert len(manifest.packs) > 2
+    fetch_run(store, eval_name="e", run_id=RUN, into=tmp_path / "out")
+    assert tree(tmp_path / "out") == tree(run)
+    assert (tmp_path / "out/m3").stat().st_mode & stat.S_IXUSR
+
+
 def test_reading_a_pack_holds_one_range(store, push, tmp_path, monkeypatch):
     monkeypatch.setattr("mst.store.pack.RANGE_BYTES", 1)
     run = make_run(tmp_path / "run", {f"{n:02}": bytes([n]) * 100_000 for n in range(30)})
