@@ -72,6 +72,7 @@ class ContainerProcess:
         self._sending = threading.Lock()
         self._over = threading.Event()
         self._code: int | None = None
+        self._ran_out = False
         self._reader = threading.Thread(target=self._read, daemon=True, name=f"mst-container-{container.name}")
         self._reader.start()
 
@@ -145,11 +146,16 @@ class ContainerProcess:
             if state["Status"] in {"exited", "dead"}:
                 code = int(state["ExitCode"])
                 self._code = 128 - code if 128 < code <= 192 else code
+                self._ran_out = bool(state.get("OOMKilled"))
             elif time.monotonic() >= deadline:
                 return None
             else:
                 self._over.wait(_POLL_S)
         return self._code
+
+    def ran_out_of_memory(self) -> bool:
+        """See `WorkerProcess.ran_out_of_memory`."""
+        return self._ran_out
 
     def _read(self) -> None:
         """Take frames apart: a byte for the stream, three of nothing, four for the size."""

@@ -283,6 +283,10 @@ class WorkerProcess(Protocol):
         """Its exit code, or None when it still runs after the timeout."""
         ...
 
+    def ran_out_of_memory(self) -> bool:
+        """Once it has ended: whether its machine says that it, or what it started, was ended for its memory."""
+        ...
+
 
 class Channel(Protocol):
     """The way to one machine: start a worker there, bring files there and back."""

@@ -322,8 +322,10 @@ class _Session:
         if self._cancel.is_set():
             return "cancelled", self._cancel.reason
         tail = last_words(self._redactor.text(self._process.stderr_tail()), limit=STDERR_KEPT)
-        detail = f"the worker exited early (code {code})" + (f": {tail}" if tail else "")
-        return ("out_of_memory" if code == -9 and _looks_oom(tail) else "exited"), detail
+        ran_out = self._process.ran_out_of_memory()
+        what = "used more memory than it may" if ran_out else "exited early"
+        detail = f"the worker {what} (code {code})" + (f": {tail}" if tail else "")
+        return ("out_of_memory" if ran_out or (code == -9 and _looks_oom(tail)) else "exited"), detail
 
     def _outcome(self, reason: LossReason | None, detail: str | None) -> AttemptOutcome:
         return AttemptOutcome(

@@ -72,6 +72,7 @@ class TestContainerChannel(ChannelContract):
         process.kill()
         process.kill()
         assert process.wait(LONG_ENOUGH_S) == -9
+        assert not process.ran_out_of_memory()
         container.reload()
         assert container.status == "exited"
         assert own_containers(running=True) == []
@@ -82,6 +83,7 @@ class TestContainerChannel(ChannelContract):
         )
         process = channel.start(["grade-shard"], bundle=bundle, results=results)
         assert process.wait(LONG_ENOUGH_S) == -9
+        assert process.ran_out_of_memory()
         process.kill()
         channel.close()
 

@@ -13,7 +13,7 @@ from mst.shards.attempts import run_attempts
 from mst.shards.contract import Cancel, ShardSpec
 from mst.shards.faults import LocalFaults
 from mst.shards.limiter import LocalLimiter
-from mst.shards.process_channel import ProcessChannel
+from mst.shards.process_channel import ChildProcess, ProcessChannel
 from mst.shards.spend import LocalSpend
 from mst.shards.supervisor import Handlers, supervise
 from mst.shards.turns import Turns
@@ -91,6 +91,15 @@ def test_a_sound_worker_is_ok_and_its_file_is_back_before_it_is_told_of(place):
     assert done.key == KEY
     assert paths == [place.results / "units" / "one.json"]
     assert paths[0].read_text() == "{}"
+
+
+def test_a_worker_whose_machine_says_that_its_memory_was_used_up_is_told_so(place, monkeypatch):
+    monkeypatch.setattr(ChildProcess, "ran_out_of_memory", lambda _self: True)
+    outcome = place.supervise(PRELUDE + "started(); os.kill(os.getpid(), signal.SIGKILL)")
+    assert (outcome.reason, outcome.detail) == ("out_of_memory", "the worker used more memory than it may (code -9)")
+    monkeypatch.undo()
+    again = place.supervise(PRELUDE + "started(); os.kill(os.getpid(), signal.SIGKILL)")
+    assert (again.reason, again.detail) == ("exited", "the worker exited early (code -9)")
 
 
 def test_a_worker_is_told_once_to_hold_and_once_to_go_on(place):
