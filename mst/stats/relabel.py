@@ -48,14 +48,14 @@ class _Kind(NamedTuple):
         """The fewest passed trials that the candidate can have."""
         return max(0, self.passed - self.baseline)
 
-    def chances(self) -> list[float]:
-        """Of each number of passed trials that the candidate can have, from `least` on."""
+    def ways(self) -> list[int]:
+        """To give the candidate each number of passed trials that it can have, from `least` on; each from the last."""
         most = min(self.candidate, self.passed)
-        ways = [
-            math.comb(self.candidate, taken) * math.comb(self.baseline, self.passed - taken)
-            for taken in range(self.least, most + 1)
-        ]
-        return [way / math.comb(self.candidate + self.baseline, self.passed) for way in ways]
+        found = [math.comb(self.candidate, self.least) * math.comb(self.baseline, self.passed - self.least)]
+        for taken in range(self.least, most):
+            more = found[-1] * (self.candidate - taken) * (self.passed - taken)
+            found.append(more // ((taken + 1) * (self.baseline - self.passed + taken + 1)))
+        return found
 
 
 def relabel(cases: Iterable[Labelled]) -> Relabelled:
@@ -75,9 +75,14 @@ def relabel(cases: Iterable[Labelled]) -> Relabelled:
         for case in listed
         for kind in [_Kind(case.candidate_scored, case.baseline_scored, case.candidate_passed + case.baseline_passed)]
     )
-    chances = {kind: kind.chances() for kind in kinds}
+    ways = {kind: kind.ways() for kind in kinds}
+    patterns = {kind: sum(counted) for kind, counted in ways.items()}
+    chances = {kind: [way / patterns[kind] for way in counted] for kind, counted in ways.items()}
     reach = sum(steps[kind] * (len(chances[kind]) - 1) * count for kind, count in kinds.items())
-    least = math.exp(sum(count * math.log(chances[kind][-1]) for kind, count in kinds.items()))
+    # Of whole numbers: with hundreds of trials a case such a chance is none in floating point.
+    least = math.exp(
+        sum(count * (math.log(ways[kind][-1]) - math.log(patterns[kind])) for kind, count in kinds.items())
+    )
     if reach >= EXACT_SUMS:
         z = _z(kinds, steps, chances, seen)
         return Relabelled(normal_upper_tail(z), normal_upper_tail(-z), least)

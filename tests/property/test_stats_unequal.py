@@ -71,9 +71,10 @@ def p_values(passed, trials, family):
 
 
 def _spectrum(kind, scale, angles):
-    taken = kind.least + np.arange(len(kind.chances()))
+    ways = kind.ways()
+    taken = kind.least + np.arange(len(ways))
     steps = taken * (scale // kind.candidate) - (kind.passed - taken) * (scale // kind.baseline)
-    return (np.array(kind.chances())[:, None] * np.exp(1j * np.outer(steps, angles))).sum(axis=0)
+    return (np.array(ways)[:, None] / sum(ways) * np.exp(1j * np.outer(steps, angles))).sum(axis=0)
 
 
 def compared(passed, trials, family, run):

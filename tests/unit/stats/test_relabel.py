@@ -63,3 +63,22 @@ def test_a_case_in_which_nothing_can_change_does_not_matter():
     cases = [Labelled(2, 2, 1, 5), Labelled(1, 2, 5, 5)]
     assert relabel([*cases, Labelled(2, 2, 5, 5), Labelled(0, 2, 0, 5)]) == pytest.approx(relabel(cases))
     assert relabel([Labelled(2, 2, 5, 5)]) == (1.0, 1.0, 1.0)
+
+
+def test_hundreds_of_trials_a_case_are_no_more_than_a_large_number():
+    # The chance that the candidate has every passed trial is under 1e-308, and no float.
+    cases = [Labelled(500, 997, 480, 991)] * 3
+    found = relabel(cases)
+    difference = 500 / 997 - 480 / 991
+    pooled = 980 / 1988
+    z = 3 * difference / math.sqrt(3 * pooled * (1 - pooled) * (1 / 997 + 1 / 991))
+    assert found.p_better == pytest.approx(math.erfc(z / math.sqrt(2)) / 2, abs=0.01)
+    assert found.least_better < 1e-300
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.data())
+def test_ways_are_counted_whole(candidate, baseline, data):
+    kind = module._Kind(candidate, baseline, data.draw(st.integers(0, candidate + baseline)))
+    taken = range(kind.least, min(candidate, kind.passed) + 1)
+    assert kind.ways() == [math.comb(candidate, each) * math.comb(baseline, kind.passed - each) for each in taken]
+    assert sum(kind.ways()) == math.comb(candidate + baseline, kind.passed)
