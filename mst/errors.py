@@ -18,6 +18,7 @@
         BrokerError         the broker
         DigestMismatch      bytes differ from the digest that was promised for them
         CorruptFile         a stored document cannot be read
+          NoChecksum        an earlier version wrote it: nothing tells whether it is as it was
         RunnerError         a runner could not provide its machines
         ProgramError        a program could not be started
       FormatError           a stored document is of another major version (exit 2)
@@ -176,6 +177,12 @@ class CorruptFile(InfrastructureError):
     """A stored document cannot be read."""
 
     code = "corrupt_file"
+
+
+class NoChecksum(CorruptFile):
+    """A document has no checksum, as earlier versions wrote it: nothing tells whether it is as it was."""
+
+    code = "no_checksum"
 
 
 class WrongSize(StoreError, CorruptFile):

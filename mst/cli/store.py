@@ -150,14 +150,25 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
     store = _open(results)
     runs: list[str] = []
     wrong: dict[str, WrongObject] = {}
+    unproven: dict[str, None] = {}
     for one in _verified(store, run, runs):
+        if one.unproven:
+            unproven[one.key] = None
+            continue
         # Another run, or another index, may have named it already.
         if one.key not in wrong:
             wrong[one.key] = WrongObject(key=one.key, what=one.what, mend=one.mend)
             if not as_json:
                 click.echo(f"{one.key}: {one.what}")
     if as_json:
-        _print(VerifiedDocument(store=store.uri, runs=len(runs), wrong=list(wrong.values())))
+        document = VerifiedDocument(
+            store=store.uri, runs=len(runs), wrong=list(wrong.values()), unproven=list(unproven)
+        )
+        _print(document)
+    if unproven:
+        click.echo(
+            f"mst: earlier versions wrote no checksum, so nothing tells of these: {', '.join(unproven)}", err=True
+        )
     checked = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} checked"
     click.echo(f"mst: {len(wrong) or 'nothing'} wrong in {store.uri}, {checked}", err=True)
     for mend in dict.fromkeys(one.mend for one in wrong.values()):

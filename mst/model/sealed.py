@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import StringConstraints
 
-from mst.errors import CorruptFile
+from mst.errors import CorruptFile, NoChecksum
 from mst.model.base import Document, digest_bytes
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -32,13 +32,15 @@ class Sealed(Document):
 
         Raises:
             CorruptFile: also when the checksum says that some byte is not what was written.
+            NoChecksum: there never was one.
         """
         found = super().from_json(data, place)
         raw = data.encode() if isinstance(data, str) else data
         # The first is the field's own: it is written before all that holds names of others' choosing.
         if digest_bytes(raw.replace(_field(found.checksum), _field(UNSEALED), 1)) != found.checksum:
-            why = "it has no checksum" if cls._is_of_earlier(raw) else "its checksum is not that of its bytes"
-            raise CorruptFile(f"{place}: {why}")
+            if cls._is_of_earlier(raw):
+                raise NoChecksum(f"{place}: it has no checksum, so nothing tells whether it is as it was")
+            raise CorruptFile(f"{place}: its checksum is not that of its bytes")
         return found.model_copy(update={"checksum": UNSEALED})
 
     @classmethod

@@ -167,4 +167,4 @@ def _latest_record(data: bytes, place: str, *, proven: bool = False) -> LatestRe
     try:
         return LatestRecord(**read(data, place).to_dict())
     except CorruptFile as error:
-        raise CorruptFile(f"{error}; {MEND_LATEST}") from error
+        raise type(error)(f"{error}; {MEND_LATEST}") from error

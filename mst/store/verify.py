@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mst.errors import CorruptFile, DigestMismatch, FormatError, ObjectMissing
+from mst.errors import CorruptFile, DigestMismatch, FormatError, NoChecksum, ObjectMissing
 from mst.model.manifest import ManifestFile, Pack, PackEntry, RegradeClaim, SourceRun
 from mst.store.commit import read_latest, read_shard
 from mst.store.contract import Store
@@ -64,6 +64,9 @@ def verify_latest(store: Store, eval_name: str) -> Iterator[Wrong]:
     """Check that an eval's `latest.json` can be read and names a run that is there."""
     try:
         record = read_latest(store, eval_name, proven=True)
+    except NoChecksum as error:
+        yield Wrong(latest_key(eval_name), str(error), unproven=True)
+        record = read_latest(store, eval_name)
     except (CorruptFile, FormatError) as error:
         yield Wrong(latest_key(eval_name), str(error))
         return

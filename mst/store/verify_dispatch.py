@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeVar
 
-from mst.errors import CorruptFile, FormatError, ObjectMissing
+from mst.errors import CorruptFile, FormatError, NoChecksum, ObjectMissing
 from mst.model.base import digest_bytes
 from mst.model.fleet import Closed, DispatchRecord
 from mst.model.sealed import Sealed
@@ -43,10 +43,15 @@ def verify_dispatch(store: Store, keys: DispatchKeys) -> Iterator[Wrong]:
 
 def read_record(store: Store, key: str, kind: type[RecordT], **names: str) -> Iterator[Wrong]:
     """Check what is written once; the generator's value is the record, None when it is not there or wrong."""
+    place = f"{store.uri}: {key}"
     try:
-        found = kind.from_json(store.get(key), f"{store.uri}: {key}")
+        data = store.get(key)
+        found = kind.from_json(data, place)
     except ObjectMissing:
         return None
+    except NoChecksum as error:
+        yield Wrong(key, str(error), unproven=True)
+        found = kind.of_any_version(data, place)
     except (CorruptFile, FormatError) as error:
         yield Wrong(key, str(error))
         return None

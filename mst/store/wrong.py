@@ -23,11 +23,13 @@ class Wrong:
         key: of the object.
         what: is wrong with it; names files of a pack.
         remedy: what mends it, where its key does not tell.
+        unproven: it may be as it was: an earlier version wrote it, without a checksum.
     """
 
     key: str
     what: str
     remedy: str | None = None
+    unproven: bool = False
 
     @property
     def mend(self) -> str:

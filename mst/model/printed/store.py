@@ -62,6 +62,8 @@ class VerifiedDocument(Printed):
     runs: int
     """How many were checked."""
     wrong: list[WrongObject]
+    unproven: list[str] = []
+    """Keys of records of earlier versions, which wrote no checksum: nothing tells whether they are as they were."""
 
 
 class RemovedObject(Printed):

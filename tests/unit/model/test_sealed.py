@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mst.errors import CorruptFile, FormatError
+from mst.errors import CorruptFile, FormatError, NoChecksum
 from mst.model.fleet import Closed
 from mst.model.manifest import RegradeClaim, RunManifest
 from mst.model.run import StoredLatest
@@ -38,7 +38,7 @@ def test_what_an_earlier_version_wrote_has_no_checksum_and_is_readable(document)
     content = {name: value for name, value in document.to_dict().items() if name != "checksum"}
     data = json.dumps(content).encode()
     assert kind.of_any_version(data, "here") == document
-    with pytest.raises(CorruptFile, match="it has no checksum"):
+    with pytest.raises(NoChecksum, match="it has no checksum"):
         kind.from_json(data, "here")
 
 

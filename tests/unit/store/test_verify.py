@@ -1,5 +1,6 @@
 """Any flipped bit of what a store keeps of a run is found, and the object that has it is named."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -92,6 +93,22 @@ def test_any_flipped_bit_is_found(store, push, run_dir, dispatched):
             assert wrong(store) == {key}, (key, at)
         store.put(key, good)
     assert wrong(store) == set()
+
+
+def test_a_record_without_a_checksum_is_neither_wrong_nor_proven(store, push, run_dir, dispatched):
+    """As earlier versions wrote them: said, each, and what one says of others is checked all the same."""
+    push(run_dir)
+    publish_latest(store, "my eval", latest(RUN, "2026-01-02T03:04:05Z"))
+    records = [latest_key("my eval"), DISPATCH.record, DISPATCH.closed]
+    for key in records:
+        content = json.loads(store.get(key))
+        del content["checksum"]
+        store.put(key, json.dumps(content).encode())
+    found = [*verify_run(store, KEYS), *verify_latest(store, "my eval")]
+    assert {one.key: one.unproven for one in found} == dict.fromkeys(records, True)
+    store.put(DISPATCH.record, store.get(DISPATCH.record).replace(b'"queue"', b'"queuf"'))
+    store.put(DISPATCH.closed, store.get(DISPATCH.closed).replace(b'"d1"', b'"d2"'))
+    assert {one.key for one in verify_run(store, KEYS) if not one.unproven} == {DISPATCH.record, DISPATCH.closed}
 
 
 def test_a_flipped_bit_of_a_claim_is_found(store, push, run_dir):
