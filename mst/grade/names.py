@@ -37,6 +37,18 @@ def pairwise_for(plan: EvalPlan) -> list[Grader]:
     return _named(_Names([]), "pairwise", plan.pairwise_judges)
 
 
+def judges_for(plan: EvalPlan, cases: Iterable[Case], variants: Iterable[str]) -> list[Grader]:
+    """Every distinct judge of these cases, then every pairwise judge: who is preflighted before any is asked."""
+    kinds = [plan.variant(name) for name in variants]
+    found: dict[tuple[str, str], Grader] = {}
+    for case in cases:
+        for variant in kinds:
+            for grader in graders_for(plan, variant, case):
+                if grader.role == "judge":
+                    found.setdefault((grader.name, grader.spec.to_json().decode()), grader)
+    return [*found.values(), *pairwise_for(plan)]
+
+
 def merged_judges(
     shared: Sequence[GraderSpec], own: Sequence[GraderSpec], *, reps: int | None = None
 ) -> list[GraderSpec]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
 
 from mst.model.base import FileRef, Model, digest
+from mst.model.keys import TrialKey
 
 CaseKind = Literal["change", "stay_quiet"]
 JSONMap = dict[str, Any]
@@ -242,6 +244,11 @@ class EvalPlan(Model):
     def trials_of(self, case: Case) -> int:
         """How many trials each variant makes on a case."""
         return self.trials_for(case.trials)
+
+    def trial_keys(self, case: Case, variants: Iterable[str]) -> list[TrialKey]:
+        """Every trial of a case, variant by variant in the order given."""
+        numbers = range(self.trials_of(case))
+        return [TrialKey(variant=name, case_id=case.id, trial=number) for name in variants for number in numbers]
 
     def trials_for(self, own: int | None) -> int:
         """The same for a case by the number that it asks for itself, if it does."""

@@ -149,6 +149,4 @@ class _Verdicts:
 def planned_trials(plan: EvalPlan, cases: Iterable[Case], variants: Sequence[str]) -> Iterable[TrialKey]:
     """Every trial of a run, case by case."""
     for case in cases:
-        for name in variants:
-            for number in range(plan.trials_of(case)):
-                yield TrialKey(variant=name, case_id=case.id, trial=number)
+        yield from plan.trial_keys(case, variants)

@@ -117,11 +117,7 @@ class GradingWalk:
             await asyncio.gather(*window, return_exceptions=True)
 
     async def _case(self, case: Case, room: asyncio.Semaphore) -> GradedCase:
-        keys = [
-            TrialKey(variant=name, case_id=case.id, trial=number)
-            for name in self.variants
-            for number in range(self.plan.trials_of(case))
-        ]
+        keys = self.plan.trial_keys(case, self.variants)
         graders = {name: graders_for(self.plan, self.plan.variant(name), case) for name in self.variants}
         trials = await together(self._trial(case, key, graders[key.variant], room) for key in keys)
         comparisons = await together(self._comparisons(case, trials, room))

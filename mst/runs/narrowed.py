@@ -12,7 +12,7 @@ from mst.config.cases import CaseFile
 from mst.errors import UsageError
 from mst.grade.names import graders_for, pairwise_for
 from mst.model.case import Case, EvalPlan
-from mst.model.keys import ComparisonKey, TrialKey
+from mst.model.keys import ComparisonKey
 from mst.model.run import Selection
 from mst.model.score import TrialGrading
 from mst.runs.earlier import EarlierGradings
@@ -121,8 +121,7 @@ def _trials(
     """Gradings of a case's trials that can be graded, with the number of graders that they should have."""
     for variant in plan.variants:
         graders = graders_for(plan, variant, case)
-        for number in range(plan.trials_of(case)):
-            key = TrialKey(variant=variant.name, case_id=case.id, trial=number)
+        for key in plan.trial_keys(case, [variant.name]):
             record = folder.source.trial(key)
             if record is not None and record.is_scorable and graders:
                 yield gradings.trial(key, graders), len(graders)

@@ -127,7 +127,7 @@ def write_grade_bundle(
             for spec in (*case.assertions, *case.judges):
                 writer.add_files(spec.files)
             writer.add_files([case.checks] if case.checks is not None else [])
-            for key in _keys(given, case):
+            for key in given.plan.trial_keys(case, given.variants):
                 _add_trial(writer, stored, case, key)
                 writer.add_earlier(earlier_trial(key, case) if earlier_trial is not None else None)
             for name in given.plan.candidates if earlier_comparison is not None else []:
@@ -161,12 +161,6 @@ def _record(given: BundleInput, plan: EvalPlan, work: str, shard: int, case_coun
             "secrets": list(given.secrets),
         }
     )
-
-
-def _keys(given: BundleInput, case: Case) -> Iterable[TrialKey]:
-    for name in given.variants:
-        for number in range(given.plan.trials_of(case)):
-            yield TrialKey(variant=name, case_id=case.id, trial=number)
 
 
 def _plan_graders(plan: EvalPlan) -> Iterable[GraderSpec]:

@@ -234,12 +234,10 @@ def _counter(work: Path) -> Path:
 def planned_units(plan: EvalPlan, case: Case, variants: Sequence[str], run: RunFolder) -> list[UnitKey]:
     """The units of one case: its trials that can be graded, then its comparisons that have both sides."""
     scorable = []
-    for name in variants:
-        for number in range(plan.trials_of(case)):
-            key = TrialKey(variant=name, case_id=case.id, trial=number)
-            state = run.trial_state(key)
-            if state is not None and state.is_scorable:
-                scorable.append(key)
+    for key in plan.trial_keys(case, variants):
+        state = run.trial_state(key)
+        if state is not None and state.is_scorable:
+            scorable.append(key)
     return _units_of(plan, case.id, scorable)
 
 

@@ -7,14 +7,13 @@ from contextlib import aclosing
 
 from mst.grade.contract import Grader, GradingSource, Pair
 from mst.grade.live import Live
-from mst.grade.names import graders_for, pairwise_for
+from mst.grade.names import judges_for
 from mst.judges.contract import Subject
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import Graded, Started, Unit, UnitKey, UsageReport, unit_name
 from mst.runs.grading import GradingWalk, not_compared, not_graded
 from mst.shards.asking import AskedLimits
-from mst.shards.bundle import Bundle
 from mst.shards.job import Job
 from mst.shards.poison import CRASHED_TWICE, read_poisoned
 from mst.shards.spend import grading_spent, judge_calls
@@ -44,7 +43,7 @@ async def grade_units(job: Job) -> None:
     )
     kept = Kept(live, job)
     writer = job.unit_writer()
-    judges = judges_of(bundle)
+    judges = judges_for(plan, bundle.cases, bundle.variants)
 
     async def starting(key: UnitKey) -> None:
         if kept.starts(key):
@@ -83,18 +82,6 @@ async def grade_units(job: Job) -> None:
             async for graded in graded_cases:
                 planned += sum(trial.grading is not None for trial in graded.trials) + len(graded.comparisons)
         job.tally.cancelled += planned - job.tally.graded - job.tally.failed - kept.count
-
-
-def judges_of(bundle: Bundle) -> list[Grader]:
-    """Every distinct judge and pairwise judge of a bundle; assertions have nothing to preflight."""
-    plan = bundle.record.plan
-    found: dict[tuple[str, str], Grader] = {}
-    for case in bundle.cases:
-        for name in bundle.variants:
-            for grader in graders_for(plan, plan.variant(name), case):
-                if grader.role == "judge":
-                    found.setdefault((grader.name, grader.spec.to_json().decode()), grader)
-    return [*found.values(), *pairwise_for(plan)]
 
 
 class Kept(GradingSource):

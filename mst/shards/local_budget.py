@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mst.model.case import Case, EvalPlan
-from mst.model.keys import TrialKey
 from mst.model.score import ComparisonGrading, TrialGrading
 from mst.model.shard import UnitKey, unit_name
 from mst.process.stop import Stop
@@ -71,16 +70,14 @@ def note(before: Iterable[Spent], spend: LocalSpend) -> None:
 
 
 def spent_collecting(
-    folder: RunFolder, variants: Iterable[str], cases: Iterable[Case], plan: EvalPlan
+    folder: RunFolder, variants: Sequence[str], cases: Iterable[Case], plan: EvalPlan
 ) -> Iterator[Spent]:
     """What the trials of a run used so far, all attempts at them included."""
     for case in cases:
-        for name in variants:
-            for number in range(plan.trials_of(case)):
-                key = TrialKey(variant=name, case_id=case.id, trial=number)
-                record = folder.trial(key)
-                if record is not None:
-                    yield unit_name(key), *trial_spent([*kept_attempts(folder, key), record])
+        for key in plan.trial_keys(case, variants):
+            record = folder.trial(key)
+            if record is not None:
+                yield unit_name(key), *trial_spent([*kept_attempts(folder, key), record])
 
 
 def both(first: Told, second: Told) -> Told:

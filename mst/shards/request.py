@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mst.errors import SecretMissing
 from mst.grade.comparing import pair_digests
 from mst.grade.contract import Grader, GradingSource, Pair
-from mst.grade.names import graders_for, pairwise_for
+from mst.grade.names import graders_for, judges_for, pairwise_for
 from mst.judges.contract import Subject
 from mst.model.case import Case, EvalPlan
 from mst.model.keys import ComparisonKey, TrialKey
@@ -59,11 +59,9 @@ class GradeRequest:
         """The eval plan with the graders to use."""
         return self.inputs.plan
 
-    def keys(self, case: Case) -> Iterator[TrialKey]:
+    def keys(self, case: Case) -> list[TrialKey]:
         """Every planned trial of one case."""
-        for name in self.variants:
-            for number in range(self.plan.trials_of(case)):
-                yield TrialKey(variant=name, case_id=case.id, trial=number)
+        return self.plan.trial_keys(case, self.variants)
 
     def earlier(self, folder: RunFolder) -> EarlierGradings:
         """What is graded already: in a folder, and in the grading that is reused."""
@@ -75,13 +73,7 @@ class GradeRequest:
 
     def judges(self) -> list[Grader]:
         """Every distinct judge and pairwise judge that the grading will ask."""
-        found: dict[tuple[str, str], Grader] = {}
-        for case in self.inputs.cases.equipped():
-            for name in self.variants:
-                for grader in self.graders(TrialKey(variant=name, case_id=case.id, trial=0), case):
-                    if grader.role == "judge":
-                        found.setdefault((grader.name, grader.spec.to_json().decode()), grader)
-        return [*found.values(), *pairwise_for(self.plan)]
+        return judges_for(self.plan, self.inputs.cases.equipped(), self.variants)
 
 
 def lookup(
