@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,16 @@ def say_detached(left: Detached, options: Any, *, needs_secrets: bool = False) -
     Args:
         needs_secrets: who attaches asks judges that need some.
     """
+    from mst.store.uri import for_record
+
     done = "collected" if left.work == "collect" else "graded"
     shards = "1 shard; it is" if left.shards == 1 else f"{left.shards} shards; they are"
     attach = f"mst attach {left.run_id}" + (" --secrets-file FILE" if needs_secrets else "")
     click.echo(f"{left.run_id}: {left.dispatch} sent, {shards} {done} without this command")
     click.echo(f"mst: go on with: {attach}", err=True)
+    store = shlex.quote(for_record(shared_store(options) or ""))
     click.echo(
-        f"mst: on another machine, with the fleet's MST_BROKER_URL and keys: MST_STORE='{fleet_store(options).uri}' "
-        f"{attach}",
-        err=True,
+        f"mst: on another machine, with the fleet's MST_BROKER_URL and keys: MST_STORE={store} {attach}", err=True
     )
 
 

@@ -24,13 +24,13 @@ def options_now(
         told: say what differs from the record.
     """
     from mst.fleet.connect import without_password
-    from mst.store.uri import redacted
+    from mst.store.uri import for_record
 
     options = options_again(name, recorded)
     settings = Settings.from_environment()
     for key, setting, now, shown in (
         ("broker", "broker_url", settings.broker_url, without_password),
-        ("store", "store", settings.store, redacted),
+        ("store", "store", settings.store, for_record),
     ):
         before = options.get(key)
         if key in given or before is None or now is None or shown(now) == before:
@@ -65,10 +65,10 @@ def refuse_unfit(folder: RunFolder, given: Mapping[str, str]) -> None:
 def _refuse_other_store(folder: RunFolder, run: RunRecord, before: str, now: str) -> None:
     """In another store nothing that was finished would be found, and all of it would be paid again."""
     from mst.store.layout import RunKeys
-    from mst.store.uri import open_store, redacted
+    from mst.store.uri import for_record, open_store, redacted
 
     sent = {path.name for path in folder.work.glob("d*")}
-    if redacted(now) == before or not sent:
+    if for_record(now) == before or not sent:
         return
     there = open_store(now).list_folder(RunKeys(run.eval_name, run.run_id).dispatches).folders
     if sent.isdisjoint(there):

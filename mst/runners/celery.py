@@ -61,7 +61,7 @@ from mst.store.contract import Store
 from mst.store.layout import RunKeys
 from mst.store.session import shard_session
 from mst.store.units import fetch_shard
-from mst.store.uri import check_writable, object_uri, open_store, redacted
+from mst.store.uri import check_writable, for_record, object_uri, open_store, redacted
 
 SERVED_WITHIN_S = 5.0
 """How long a command looks for a worker before it refuses to send."""
@@ -497,9 +497,7 @@ class CeleryRunner:
         """See `Runner.recorded_options`. Broker and store of a fleet are said, so that `attach` finds its way back."""
         recorded = self._options.model_dump(exclude_defaults=True, by_alias=True) | {"shards": self._options.shards}
         if self._fleet is None:
-            # a folder is said as it is found from anywhere, not from where this command was given
-            uri = self._store.uri if self._store_uri.startswith("file:") else self._store_uri
-            recorded |= {"broker": self._broker, "store": redacted(uri)}
+            recorded |= {"broker": self._broker, "store": for_record(self._store_uri)}
         return recorded
 
     def close(self) -> None:

@@ -81,6 +81,11 @@ def redacted(uri: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, urlencode(query, safe="*:/"), ""))
 
 
+def for_record(uri: str) -> str:
+    """A store URI as runs record it, and as another place can use it: `redacted`, and a folder by its whole path."""
+    return open_store(uri).uri if uri.startswith("file:") else redacted(uri)
+
+
 def check_writable(store: Store, folder: str) -> None:
     """Write a small object, so that a store that refuses is found before there is work to lose.
 

@@ -1,9 +1,13 @@
 """Broker and store that the user names when attaching, and those that were recorded."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from mst.cli.detaching import say_detached
 from mst.cli.moved import options_now, refuse_unfit
 from mst.errors import UsageError
+from mst.shards.detached import Detached
 from mst.testing.stored_run import collect_run, write_echo_eval
 
 RECORDED = {"shards": 3, "broker": "redis://old:6379/0", "store": "s3://old/evals", "machine": "made up by a runner"}
@@ -29,6 +33,22 @@ def test_what_is_said_now_wins_over_the_record_and_is_told(monkeypatch, capsys):
         "mst: the broker is redis://new:6379/0 now (MST_BROKER_URL); redis://old:6379/0 is what was recorded\n"
     )
     assert options_now("local", {}, {"store": "s3://given/evals"}) == {}
+
+
+def test_a_folder_is_the_same_store_however_it_is_written(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MST_STORE", "file:store")
+    recorded = {"shards": 3, "store": f"file:{tmp_path / 'store'}"}
+    assert options_now("celery", recorded, {})["store"] == recorded["store"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_for_another_machine_names_the_store_whole(monkeypatch, capsys):
+    uri = "s3://evals/team?endpoint_url=http://10.0.0.7:8333&region=us-east-1"
+    monkeypatch.setenv("MST_STORE", uri)
+    sent = SimpleNamespace(run_id="7f3c2a", dispatch="d1", work="grade")
+    say_detached(Detached(sent, 2), None)
+    assert f"MST_STORE='{uri}' mst attach 7f3c2a" in capsys.readouterr().err
 
 
 @pytest.fixture
