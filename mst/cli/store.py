@@ -166,9 +166,7 @@ def verify(ctx: click.Context, run: str | None, results: str | None, as_json: bo
         )
         _print(document)
     if unproven:
-        click.echo(
-            f"mst: not checked, since earlier versions wrote no checksum: {', '.join(unproven)}", err=True
-        )
+        click.echo(f"mst: not checked, since earlier versions wrote no checksum: {', '.join(unproven)}", err=True)
     checked = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} checked"
     click.echo(f"mst: {len(wrong) or 'nothing'} wrong in {store.uri}, {checked}", err=True)
     for mend in dict.fromkeys(one.mend for one in wrong.values()):

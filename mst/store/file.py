@@ -41,6 +41,8 @@ _LATER = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EINTR, e
     *(errno.ELOOP, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.ESHUTDOWN, errno.ECONNRESET, errno.ECONNABORTED),
     *(errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
 }
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
+"""What the system says of a link that a file system does not know: the folder has just taken a file."""
 _PACE = threading.Event()
 
 
@@ -104,6 +106,13 @@ class FileStore:
                 # The other writer may not have flushed the folder yet, and our caller will act on what it finds.
                 _flush_folder(target.parent)
                 raise PreconditionFailed(f"{self.uri}: {key} is there already") from error
+            except OSError as error:
+                if error.errno in _NO_LINKS:
+                    raise StoreError(
+                        f"cannot write {key} in {self.uri}: its file system has no hard links, which a store needs to"
+                        " create an object once; choose another folder"
+                    ) from error
+                raise
             finally:
                 temporary.unlink(missing_ok=True)
             _flush_folder(target.parent)

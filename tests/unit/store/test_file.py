@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mst.errors import ObjectMissing, StoreError, StoreUnavailable
+from mst.errors import ObjectMissing, StoreDenied, StoreError, StoreUnavailable
 from mst.store import file as module
 from mst.store.contract import Folder
 from mst.store.file import FileStore
@@ -169,3 +169,15 @@ def test_a_store_that_nothing_was_written_to_yet_is_empty(store):
     assert store.list_folder("") == Folder((), ())
     with pytest.raises(ObjectMissing):
         store.get("a")
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_hard_links_is_said_and_keeps_nothing(store, tmp_path, monkeypatch, number):
+    def no_link(*_paths):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(os, "link", no_link)
+    with pytest.raises(StoreError, match="has no hard links") as caught:
+        store.put_if_absent("a/m.json", b"x")
+    assert not isinstance(caught.value, StoreDenied)
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
