@@ -52,6 +52,9 @@ PART_BYTES = 8 * 1024 * 1024
 """Larger uploads go in parts of this size; a multiple of 256 KiB, as the API wants."""
 TIMEOUT_S = (10.0, 30.0)
 """To connect, and without a byte of an answer."""
+BULK_TIMEOUT_S = (10.0, 300.0)
+"""For what sends more than `SMALL_BYTES`: a slow line may still have much of it to send."""
+SMALL_BYTES = 256 * 1024
 _LATER = {408, 409, 429}
 _HINT = (
     "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`, and check that the role"
@@ -144,7 +147,7 @@ class GcsStore:
         blob = self._blob(key)
         blob.chunk_size = PART_BYTES
         with self._mapped("write", key):
-            blob.upload_from_file(_Reader(chunks, size), size=size, **_ONCE)
+            blob.upload_from_file(_Reader(chunks, size), size=size, **_BULK)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See `Store.put_if_absent`."""
@@ -223,9 +226,9 @@ class GcsStore:
         return found
 
     def _put(self, key: str, data: bytes, **condition: Any) -> None:
-        blob = self._blob(key)
+        blob, once = self._blob(key), _ONCE if len(data) <= SMALL_BYTES else _BULK
         with self._mapped("write", key):
-            blob.upload_from_string(data, content_type="application/octet-stream", **condition, **_ONCE)
+            blob.upload_from_string(data, content_type="application/octet-stream", **condition, **once)
 
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
         with self._mapped("list", prefix):
@@ -326,6 +329,7 @@ def _cause(error: BaseException) -> str:
 
 _ONCE: Any = {"retry": None, "timeout": TIMEOUT_S}
 """Each request is made once, with time limits."""
+_BULK: Any = {"retry": None, "timeout": BULK_TIMEOUT_S}
 
 
 class _Reader(io.RawIOBase):
