@@ -17,7 +17,7 @@ from typing import Self
 from mst.errors import BrokerError, StoreError
 from mst.fleet.ledger import FLIGHT_MAX, Ledger
 from mst.fleet.ledger_keys import unit_token
-from mst.fleet.ledger_states import Outcome
+from mst.fleet.ledger_states import Reply
 from mst.model.fleet import ShardRef
 from mst.model.manifest import ManifestFile, Pack
 from mst.model.shard import UnitKey
@@ -47,7 +47,7 @@ class Delivery:
         attempt_id: str,
         *,
         done: int,
-        heed: Callable[[Outcome], None],
+        heed: Callable[[Reply], None],
         ending: Callable[[], bool] = lambda: False,
         leaving: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -159,7 +159,7 @@ class Delivery:
             self._told_at = time.monotonic()
             began, ended, done = self._news()
         try:
-            outcome = self._ledger.progress(self._ref, self._attempt_id, done=done, started=began, finished=ended)
+            reply = self._ledger.progress(self._ref, self._attempt_id, done=done, started=began, finished=ended)
         except BrokerError:
             # the store has the units, and progress is for people; what began and ended is told with the next
             with self._lock:
@@ -168,7 +168,7 @@ class Delivery:
             return
         with self._lock:
             self._told_done = max(self._told_done, done)
-        self._heed(outcome)
+        self._heed(reply)
 
     def _news(self) -> tuple[list[str], list[str], int]:
         """What began and is not over, what is over, as much as one word may hold, and the count. With the lock held."""

@@ -23,7 +23,7 @@ from mst.fleet.ledger_records import (
     head_of,
     milliseconds,
 )
-from mst.fleet.ledger_states import Entry, Outcome
+from mst.fleet.ledger_states import Entry, Reply
 from mst.fleet.scripts import RETENTION_MS, Scripts
 from mst.model.fleet import ShardRef, Signed
 
@@ -72,11 +72,11 @@ class DispatchBook:
         keys = [self.keys.head(scope), self.keys.dispatches()]
         self._scripts.run("close_dispatch", keys, [scope], doing=f"closing {scope}")
 
-    def cancel(self, head: Head, reason: str) -> dict[int, Outcome]:
+    def cancel(self, head: Head, reason: str) -> dict[int, Reply]:
         """For `mst cancel` and Ctrl-C: flags the dispatch and ends what nobody holds; workers see it when they renew.
 
         Returns:
-            The outcome for each shard.
+            The ledger's reply for each shard.
         """
         return {shard: self._ledger.cancel(head.ref(shard), reason) for shard in self.shards(head.scope)}
 

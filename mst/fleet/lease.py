@@ -16,7 +16,7 @@ import structlog
 from mst.errors import BrokerError
 from mst.fleet.host import renewal_s
 from mst.fleet.ledger import Ledger
-from mst.fleet.ledger_states import Outcome
+from mst.fleet.ledger_states import Reply
 from mst.fleet.metrics import Uncounted
 from mst.model.fleet import ShardRef
 from mst.shards.contract import Cancel
@@ -96,22 +96,22 @@ class Lease:
 
     def _renew(self) -> None:
         try:
-            outcome = self._ledger.renew(self._ref, self._attempt_id)
+            reply = self._ledger.renew(self._ref, self._attempt_id)
         except BrokerError:
             return
         self._counts.lease_held(str(self._ref), time.monotonic())
-        if outcome.answer == "lost":
-            self.stop("lost", f"the lease was lost ({outcome.why})", 0)
+        if reply.answer == "lost":
+            self.stop("lost", f"the lease was lost ({reply.why})", 0)
         else:
-            self.heed(outcome)
+            self.heed(reply)
 
-    def heed(self, outcome: Outcome) -> None:
+    def heed(self, reply: Reply) -> None:
         """Stop at the unit's end when an answer of the ledger carries a cancel.
 
         Only a renewal's `lost` is taken for one: a ledger that was written again knows this attempt after it.
         """
-        if outcome.cancel and self.why is None:
-            self.stop("cancelled", outcome.cancel, None)
+        if reply.cancel and self.why is None:
+            self.stop("cancelled", reply.cancel, None)
 
 
 def boottime() -> float:

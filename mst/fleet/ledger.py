@@ -15,7 +15,7 @@ from typing import Literal, cast, get_args
 from mst.errors import BrokerError, InvariantError
 from mst.fleet.connect import RedisClient
 from mst.fleet.ledger_keys import DEFAULT_PREFIX, Keys
-from mst.fleet.ledger_states import Answer, Outcome
+from mst.fleet.ledger_states import Answer, Reply
 from mst.fleet.scripts import Scripts
 from mst.model.fleet import ShardRef
 
@@ -40,7 +40,7 @@ class Ledger:
         self._scripts = Scripts(client)
         self._hushed_until = 0.0
 
-    def acquire(self, ref: ShardRef, token: str, *, worker: str) -> Outcome:
+    def acquire(self, ref: ShardRef, token: str, *, worker: str) -> Reply:
         """For a task that starts: ask for the shard.
 
         Args:
@@ -57,7 +57,7 @@ class Ledger:
             raise InvariantError("an attempt's token has 16 hex digits")
         return self._move("acquire", ref, token, worker[:REASON_MAX])
 
-    def start(self, ref: ShardRef, attempt_id: str) -> Outcome:
+    def start(self, ref: ShardRef, attempt_id: str) -> Reply:
         """For a task whose shard worker is about to run: leased -> running.
 
         Returns:
@@ -65,7 +65,7 @@ class Ledger:
         """
         return self._move("start", ref, _attempt(attempt_id))
 
-    def renew(self, ref: ShardRef, attempt_id: str) -> Outcome:
+    def renew(self, ref: ShardRef, attempt_id: str) -> Reply:
         """For the supervisor's own thread, every quarter of the lease's TTL, and after every clock jump.
 
         Returns:
@@ -82,7 +82,7 @@ class Ledger:
         done: int,
         started: Iterable[str] = (),
         finished: Iterable[str] = (),
-    ) -> Outcome:
+    ) -> Reply:
         """For a task, when a unit begins and after its result is durable.
 
         Args:
@@ -105,7 +105,7 @@ class Ledger:
             raise InvariantError(f"progress takes at most {FLIGHT_MAX} unit tokens of hex digits")
         return self._move("progress", ref, _attempt(attempt_id), done, len(began), *began, *ended)
 
-    def give_back(self, ref: ShardRef, attempt_id: str, reason: str) -> Outcome:
+    def give_back(self, ref: ShardRef, attempt_id: str, reason: str) -> Reply:
         """For a task that ends without a manifest while another attempt may go on. The caller then sends the shard.
 
         Args:
@@ -119,7 +119,7 @@ class Ledger:
         """
         return self._move("give_back", ref, _attempt(attempt_id), reason[:REASON_MAX])
 
-    def finish(self, ref: ShardRef, attempt_id: str, to: Literal["failed", "cancelled"], reason: str) -> Outcome:
+    def finish(self, ref: ShardRef, attempt_id: str, to: Literal["failed", "cancelled"], reason: str) -> Reply:
         """For a task whose shard is over: `failed` when no attempt would fare better, `cancelled` when asked to.
 
         Returns:
@@ -127,7 +127,7 @@ class Ledger:
         """
         return self._move("finish", ref, _attempt(attempt_id), to, reason[:REASON_MAX])
 
-    def mark_committed(self, ref: ShardRef, *, done: int) -> Outcome:
+    def mark_committed(self, ref: ShardRef, *, done: int) -> Reply:
         """For anyone who saw a complete manifest in the store, of whatever attempt: any state -> committed.
 
         Returns:
@@ -135,7 +135,7 @@ class Ledger:
         """
         return self._move("commit", ref, done)
 
-    def expire(self, ref: ShardRef, attempt_id: str, *, died: bool = False) -> Outcome:
+    def expire(self, ref: ShardRef, attempt_id: str, *, died: bool = False) -> Reply:
         """For a janitor that found a lease run out and no manifest, or (`died`) for whoever saw its worker end.
 
         Returns:
@@ -144,7 +144,7 @@ class Ledger:
         """
         return self._move("expire", ref, _attempt(attempt_id), int(died))
 
-    def give_up(self, ref: ShardRef) -> Outcome:
+    def give_up(self, ref: ShardRef) -> Reply:
         """For a janitor or task that found no attempt left or the deadline passed, and no manifest: -> failed.
 
         Returns:
@@ -152,7 +152,7 @@ class Ledger:
         """
         return self._move("give_up", ref)
 
-    def cancel(self, ref: ShardRef, reason: str) -> Outcome:
+    def cancel(self, ref: ShardRef, reason: str) -> Reply:
         """For `DispatchBook.cancel`: flags the whole dispatch, and ends this shard if nobody holds it.
 
         Returns:
@@ -160,7 +160,7 @@ class Ledger:
         """
         return self._move("cancel", ref, reason[:REASON_MAX])
 
-    def requeue(self, ref: ShardRef) -> Outcome:
+    def requeue(self, ref: ShardRef) -> Reply:
         """For whoever stored a renewed grant: waiting_token -> queued. The caller then sends the shard.
 
         Returns:
@@ -168,7 +168,7 @@ class Ledger:
         """
         return self._move("requeue", ref)
 
-    def mark_sent(self, ref: ShardRef) -> Outcome:
+    def mark_sent(self, ref: ShardRef) -> Reply:
         """For whoever put a message on the queue, right after: waits before sending again are counted from it.
 
         Returns:
@@ -176,20 +176,18 @@ class Ledger:
         """
         return self._move("sent", ref)
 
-    def _move(self, name: str, ref: ShardRef, *args: str | int) -> Outcome:
+    def _move(self, name: str, ref: ShardRef, *args: str | int) -> Reply:
         asked_at = time.monotonic()
         try:
-            reply = self._scripts.run(
-                name, self.keys.of_move(ref), (ref.shard, *args), doing=f"ledger, {name} of {ref}"
-            )
+            raw = self._scripts.run(name, self.keys.of_move(ref), (ref.shard, *args), doing=f"ledger, {name} of {ref}")
         except BrokerError:
             if time.monotonic() - asked_at > SILENT_S:
                 self._hushed_until = time.monotonic() + HUSH_S
             raise
-        answer, why, attempt_id, cancel, *poison = reply
+        answer, why, attempt_id, cancel, *poison = raw
         if answer not in _ANSWERS:
             raise BrokerError(f"ledger, {name} of {ref}: the broker gave an answer that is none of ours")
-        return Outcome(cast("Answer", answer), why, attempt_id, cancel, tuple(sorted(poison)))
+        return Reply(cast("Answer", answer), why, attempt_id, cancel, tuple(sorted(poison)))
 
 
 def _attempt(attempt_id: str) -> str:

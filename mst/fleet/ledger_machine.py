@@ -27,9 +27,9 @@ from mst.fleet.ledger_states import (
     Finish,
     GiveBack,
     GiveUp,
-    Outcome,
     Progress,
     Renew,
+    Reply,
     Requeue,
     Sent,
     Start,
@@ -37,17 +37,17 @@ from mst.fleet.ledger_states import (
 )
 
 
-def decide(entry: Entry, event: Event, now_ms: int) -> tuple[Entry, Outcome]:
+def decide(entry: Entry, event: Event, now_ms: int) -> tuple[Entry, Reply]:
     """What an event does to an entry. Total: every event has an answer in every state.
 
     Raises:
         InvariantError: the move is not in `TRANSITIONS`; a fault in this module.
     """
     name, move = _MOVES[type(event)]
-    after, outcome = move(entry, event, now_ms)
+    after, reply = move(entry, event, now_ms)
     if after != entry and after.state not in TRANSITIONS[name].get(entry.state, frozenset()):
         raise InvariantError(f"{name} moved a shard from {entry.state} to {after.state}")
-    return after, replace(outcome, cancel=_cancel_of(after, now_ms))
+    return after, replace(reply, cancel=_cancel_of(after, now_ms))
 
 
 def settle(entry: Entry) -> Entry:
@@ -73,18 +73,18 @@ def _cancel_of(entry: Entry, now_ms: int) -> str:
     return entry.cancel or ("deadline" if now_ms > entry.terms.deadline_ms else "")
 
 
-def _lost(entry: Entry, attempt_id: str) -> Outcome:
+def _lost(entry: Entry, attempt_id: str) -> Reply:
     if entry.state in FINAL:
-        return Outcome("lost", why=entry.state.value)
-    return Outcome("lost", why="given_back" if attempt_id == entry.attempt_id else "superseded")
+        return Reply("lost", why=entry.state.value)
+    return Reply("lost", why="given_back" if attempt_id == entry.attempt_id else "superseded")
 
 
-def _acquire(entry: Entry, event: Acquire, now_ms: int) -> tuple[Entry, Outcome]:
+def _acquire(entry: Entry, event: Acquire, now_ms: int) -> tuple[Entry, Reply]:
     if entry.has_lease(now_ms) and entry.attempt_id == f"{entry.n}-{event.token}":
-        return entry, Outcome("granted", attempt_id=entry.attempt_id, poison=entry.poison())
+        return entry, Reply("granted", attempt_id=entry.attempt_id, poison=entry.poison())
     why = _why_not(entry, now_ms)
     if why:
-        return entry, Outcome("refused", why=why)
+        return entry, Reply("refused", why=why)
     settled = settle(entry)
     granted = replace(
         settled,
@@ -97,7 +97,7 @@ def _acquire(entry: Entry, event: Acquire, now_ms: int) -> tuple[Entry, Outcome]
         done_at_grant=entry.done,
         reason="",
     )
-    return granted, Outcome("granted", attempt_id=granted.attempt_id, poison=granted.poison())
+    return granted, Reply("granted", attempt_id=granted.attempt_id, poison=granted.poison())
 
 
 def _why_not(entry: Entry, now_ms: int) -> str:
@@ -112,19 +112,19 @@ def _why_not(entry: Entry, now_ms: int) -> str:
     return "past_limit" if is_past_limit(entry) else ""
 
 
-def _start(entry: Entry, event: Start, now_ms: int) -> tuple[Entry, Outcome]:
+def _start(entry: Entry, event: Start, now_ms: int) -> tuple[Entry, Reply]:
     del now_ms
     if not entry.is_mine(event.attempt_id) or entry.state not in HELD:
         return entry, _lost_or_lapsed(entry, event.attempt_id)
-    return replace(entry, state=State.RUNNING), Outcome("yes")
+    return replace(entry, state=State.RUNNING), Reply("yes")
 
 
-def _lost_or_lapsed(entry: Entry, attempt_id: str) -> Outcome:
+def _lost_or_lapsed(entry: Entry, attempt_id: str) -> Reply:
     # Mine and queued: the lease ran out before the start. A renewal brings it back.
-    return Outcome("ignored", why="lapsed") if entry.is_mine(attempt_id) else _lost(entry, attempt_id)
+    return Reply("ignored", why="lapsed") if entry.is_mine(attempt_id) else _lost(entry, attempt_id)
 
 
-def _renew(entry: Entry, event: Renew, now_ms: int) -> tuple[Entry, Outcome]:
+def _renew(entry: Entry, event: Renew, now_ms: int) -> tuple[Entry, Reply]:
     until = now_ms + entry.terms.lease_ttl_ms
     if entry.state in FINAL or entry.state is State.WAITING_TOKEN:
         return entry, _lost(entry, event.attempt_id)
@@ -132,7 +132,7 @@ def _renew(entry: Entry, event: Renew, now_ms: int) -> tuple[Entry, Outcome]:
         alive = entry.has_lease(now_ms)
         state = State.RUNNING if entry.state is State.QUEUED else entry.state
         after = replace(entry, state=state, lease_until_ms=until)
-        return after, Outcome("yes" if alive else "revived")
+        return after, Reply("yes" if alive else "revived")
     if not _is_from_before_a_wipe(entry, event.attempt_id):
         return entry, _lost(entry, event.attempt_id)
     after = replace(
@@ -144,7 +144,7 @@ def _renew(entry: Entry, event: Renew, now_ms: int) -> tuple[Entry, Outcome]:
         lease_until_ms=until,
         done_at_grant=entry.done,
     )
-    return after, Outcome("revived")
+    return after, Reply("revived")
 
 
 def number_of(attempt_id: str) -> int:
@@ -158,7 +158,7 @@ def _is_from_before_a_wipe(entry: Entry, attempt_id: str) -> bool:
     return number > entry.n or (number == entry.n and not entry.attempt_id)
 
 
-def _progress(entry: Entry, event: Progress, now_ms: int) -> tuple[Entry, Outcome]:
+def _progress(entry: Entry, event: Progress, now_ms: int) -> tuple[Entry, Reply]:
     del now_ms
     if not entry.is_mine(event.attempt_id) or entry.state in FINAL:
         return entry, _lost(entry, event.attempt_id)
@@ -169,12 +169,12 @@ def _progress(entry: Entry, event: Progress, now_ms: int) -> tuple[Entry, Outcom
         sends=0 if done > entry.done else entry.sends,
         in_flight=(entry.in_flight | event.started) - event.finished,
     )
-    return after, Outcome("yes")
+    return after, Reply("yes")
 
 
-def _give_back(entry: Entry, event: GiveBack, now_ms: int) -> tuple[Entry, Outcome]:
+def _give_back(entry: Entry, event: GiveBack, now_ms: int) -> tuple[Entry, Reply]:
     if event.attempt_id == entry.attempt_id and not entry.open and entry.state not in {State.COMMITTED, State.FAILED}:
-        return entry, Outcome("yes")
+        return entry, Reply("yes")
     if not entry.is_mine(event.attempt_id) or entry.state in FINAL:
         return entry, _lost(entry, event.attempt_id)
     if event.reason in UNCOUNTED:
@@ -191,70 +191,70 @@ def _give_back(entry: Entry, event: GiveBack, now_ms: int) -> tuple[Entry, Outco
         sends=max(entry.sends, 1) if slow else 0,
         sent_ms=now_ms if slow else 0,
     )
-    return after, Outcome("yes")
+    return after, Reply("yes")
 
 
-def _finish(entry: Entry, event: Finish, now_ms: int) -> tuple[Entry, Outcome]:
+def _finish(entry: Entry, event: Finish, now_ms: int) -> tuple[Entry, Reply]:
     del now_ms
     if event.attempt_id == entry.attempt_id and entry.state is event.to:
-        return entry, Outcome("yes")
+        return entry, Reply("yes")
     if not entry.is_mine(event.attempt_id) or entry.state in FINAL:
         return entry, _lost(entry, event.attempt_id)
-    return replace(_end(entry), state=event.to, reason=event.reason), Outcome("yes")
+    return replace(_end(entry), state=event.to, reason=event.reason), Reply("yes")
 
 
-def _commit(entry: Entry, event: Commit, now_ms: int) -> tuple[Entry, Outcome]:
+def _commit(entry: Entry, event: Commit, now_ms: int) -> tuple[Entry, Reply]:
     del now_ms
     if entry.state is State.COMMITTED:
-        return entry, Outcome("yes")
+        return entry, Reply("yes")
     done = max(entry.done, min(event.done, entry.units))
-    return replace(_end(entry), state=State.COMMITTED, done=done, reason=""), Outcome("yes")
+    return replace(_end(entry), state=State.COMMITTED, done=done, reason=""), Reply("yes")
 
 
-def _expire(entry: Entry, event: Expire, now_ms: int) -> tuple[Entry, Outcome]:
+def _expire(entry: Entry, event: Expire, now_ms: int) -> tuple[Entry, Reply]:
     held = entry.state in HELD and event.attempt_id == entry.attempt_id
     if not held or (entry.has_lease(now_ms) and not event.died):
-        return entry, Outcome("ignored")
+        return entry, Reply("ignored")
     if entry.cancel:
-        return replace(_end(entry), state=State.CANCELLED, reason=entry.cancel), Outcome("cancelled")
+        return replace(_end(entry), state=State.CANCELLED, reason=entry.cancel), Reply("cancelled")
     ended = settle(entry) if event.died else replace(entry, lease_until_ms=0)
     after = replace(ended, state=State.QUEUED, reason="died" if event.died else "lapsed", sends=0, sent_ms=0)
-    return after, Outcome("past_limit" if is_past_limit(after) else "queued")
+    return after, Reply("past_limit" if is_past_limit(after) else "queued")
 
 
-def _give_up(entry: Entry, event: GiveUp, now_ms: int) -> tuple[Entry, Outcome]:
+def _give_up(entry: Entry, event: GiveUp, now_ms: int) -> tuple[Entry, Reply]:
     del event
     late = now_ms > entry.terms.deadline_ms
     spent = is_past_limit(entry)
     if entry.state in FINAL or entry.has_lease(now_ms) or not (late or spent):
-        return entry, Outcome("ignored")
-    return replace(settle(entry), state=State.FAILED, reason="limit" if spent else "deadline"), Outcome("yes")
+        return entry, Reply("ignored")
+    return replace(settle(entry), state=State.FAILED, reason="limit" if spent else "deadline"), Reply("yes")
 
 
-def _cancel(entry: Entry, event: Cancel, now_ms: int) -> tuple[Entry, Outcome]:
+def _cancel(entry: Entry, event: Cancel, now_ms: int) -> tuple[Entry, Reply]:
     if entry.state in FINAL:
-        return entry, Outcome("ignored")
+        return entry, Reply("ignored")
     if entry.has_lease(now_ms):
-        return replace(entry, cancel=entry.cancel or event.reason), Outcome("pending")
+        return replace(entry, cancel=entry.cancel or event.reason), Reply("pending")
     reason = entry.cancel or event.reason
-    return replace(_end(entry), state=State.CANCELLED, cancel=reason, reason=reason), Outcome("cancelled")
+    return replace(_end(entry), state=State.CANCELLED, cancel=reason, reason=reason), Reply("cancelled")
 
 
-def _requeue(entry: Entry, event: Requeue, now_ms: int) -> tuple[Entry, Outcome]:
+def _requeue(entry: Entry, event: Requeue, now_ms: int) -> tuple[Entry, Reply]:
     del event, now_ms
     if entry.state is not State.WAITING_TOKEN:
-        return entry, Outcome("ignored")
-    return replace(entry, state=State.QUEUED, reason="", sends=0, sent_ms=0), Outcome("queued")
+        return entry, Reply("ignored")
+    return replace(entry, state=State.QUEUED, reason="", sends=0, sent_ms=0), Reply("queued")
 
 
-def _sent(entry: Entry, event: Sent, now_ms: int) -> tuple[Entry, Outcome]:
+def _sent(entry: Entry, event: Sent, now_ms: int) -> tuple[Entry, Reply]:
     del event
     if entry.state is not State.QUEUED:
-        return entry, Outcome("ignored")
-    return replace(entry, sent_ms=now_ms, sends=entry.sends + 1), Outcome("yes")
+        return entry, Reply("ignored")
+    return replace(entry, sent_ms=now_ms, sends=entry.sends + 1), Reply("yes")
 
 
-_MOVES: dict[type, tuple[str, Callable[[Entry, Any, int], tuple[Entry, Outcome]]]] = {
+_MOVES: dict[type, tuple[str, Callable[[Entry, Any, int], tuple[Entry, Reply]]]] = {
     Acquire: ("acquire", _acquire),
     Start: ("start", _start),
     Renew: ("renew", _renew),

@@ -99,7 +99,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Reply:
     """What a move answers.
 
     Attributes:

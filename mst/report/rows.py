@@ -16,9 +16,9 @@ from mst.report.chunks import ChunkWriter
 from mst.report.details import case_detail, comparison_detail, trial_detail
 from mst.report.failures import Failures
 from mst.report.text import case_label, one_line, variant_label
-from mst.report.view import Outcome, RunView, outcome, trial_results
+from mst.report.view import OutcomeWord, RunView, outcome, trial_results
 
-CODES: dict[Outcome, str] = {
+CODES: dict[OutcomeWord, str] = {
     "passed": "p",
     "failed": "f",
     "infrastructure": "i",

@@ -37,7 +37,7 @@ class RunView(Protocol):
         ...
 
 
-Outcome = Literal["passed", "failed", "infrastructure", "missing", "grading error", "ungraded", "incomplete"]
+OutcomeWord = Literal["passed", "failed", "infrastructure", "missing", "grading error", "ungraded", "incomplete"]
 
 
 def trial_results(case: CaseResult) -> list[TrialResult]:
@@ -53,7 +53,7 @@ def trial_results(case: CaseResult) -> list[TrialResult]:
     return [by_number.get(number) or _absent(number) for number in numbers]
 
 
-def outcome(trial: TrialResult) -> Outcome:
+def outcome(trial: TrialResult) -> OutcomeWord:
     """What became of a trial, in one word. A broken machine comes before a grader's trouble, and both before a pass."""
     if trial.failure_kind == "missing":
         return "missing"

@@ -28,7 +28,7 @@ from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.ledger import Ledger
 from mst.fleet.ledger_machine import decide, is_past_limit
 from mst.fleet.ledger_records import EntrySeed, Head
-from mst.fleet.ledger_states import FINAL, Entry, Outcome, State, Terms
+from mst.fleet.ledger_states import FINAL, Entry, Reply, State, Terms
 from mst.model.fleet import ShardLimits, ShardRef, Signed
 from mst.testing.brokerproxy import broker_proxy
 from mst.testing.servers import valkey
@@ -66,13 +66,13 @@ class PureLedger(RuleBasedStateMachine):
     def opened(self):
         """For the subclass: the entry is as it should be written."""
 
-    def apply(self, event) -> Outcome:
+    def apply(self, event) -> Reply:
         before = self.entry
-        self.entry, outcome = decide(before, event, self.now)
-        self.check_move(before, event, outcome)
-        return outcome
+        self.entry, reply = decide(before, event, self.now)
+        self.check_move(before, event, reply)
+        return reply
 
-    def check_move(self, before, event, outcome):
+    def check_move(self, before, event, reply):
         after = self.entry
         if before.state is State.COMMITTED:
             assert after == before, "committed is final"
@@ -80,15 +80,15 @@ class PureLedger(RuleBasedStateMachine):
             assert after.state in {before.state, State.COMMITTED}, "over is over, but for a manifest that was found"
         assert after.n >= before.n, "attempt numbers only rise"
         assert after.done >= before.done, "durable units stay"
-        if outcome.answer == "granted" and after != before:
+        if reply.answer == "granted" and after != before:
             assert not before.has_lease(self.now), "one lease at a time"
             assert not is_past_limit(before)
             assert after.n == before.n + 1
             assert before.cancel == ""
-        if outcome.answer in {"yes", "revived"} and isinstance(event, ls.Renew):
+        if reply.answer in {"yes", "revived"} and isinstance(event, ls.Renew):
             assert after.has_lease(self.now)
             assert event.attempt_id == after.attempt_id
-        if outcome.answer == "lost":
+        if reply.answer == "lost":
             assert after == before
 
     def pick(self, number):
@@ -96,10 +96,10 @@ class PureLedger(RuleBasedStateMachine):
 
     @rule(token=st.sampled_from(TOKENS))
     def acquire(self, token):
-        outcome = self.apply(ls.Acquire(token=token, worker="w"))
-        if outcome.answer == "granted":
-            assert outcome.attempt_id == f"{self.entry.n}-{token}"
-            self.attempts.append(outcome.attempt_id)
+        reply = self.apply(ls.Acquire(token=token, worker="w"))
+        if reply.answer == "granted":
+            assert reply.attempt_id == f"{self.entry.n}-{token}"
+            self.attempts.append(reply.attempt_id)
 
     @rule(number=picks)
     def start(self, number):
@@ -225,7 +225,7 @@ class RedisLedger(PureLedger):
         seed = EntrySeed(shard=7, units=UNITS, envelope=envelope, attempt_floor=self.entry.n, done=self.entry.done)
         self.book.write_dispatch(self.head, [seed])
 
-    def apply(self, event) -> Outcome:
+    def apply(self, event) -> Reply:
         expected = super().apply(event)
         found = self.send(event)
         if self.entry.state in FINAL:
@@ -234,7 +234,7 @@ class RedisLedger(PureLedger):
         assert found == expected
         return found
 
-    def send(self, event) -> Outcome:
+    def send(self, event) -> Reply:
         ledger, ref = self.ledger, self.ref
         match event:
             case ls.Acquire():
@@ -285,7 +285,7 @@ class RedisLedger(PureLedger):
         if not luck:
             return
         self.client.delete(*self.client.keys(f"mst:{{{self.ref.scope}}}*"))
-        assert self.ledger.renew(self.ref, self.attempts[-1]) == Outcome("unknown")
+        assert self.ledger.renew(self.ref, self.attempts[-1]) == Reply("unknown")
         self.write()
 
     @invariant()
@@ -319,7 +319,7 @@ class FaultyLedger(RedisLedger):
         super().__init__(client)
         self.random = random.Random(next(self.numbers))
 
-    def apply(self, event) -> Outcome:
+    def apply(self, event) -> Reply:
         before = self.faults.done
         self.faults.plan = lambda words: self.random.choice(FAULTS) if words[0].upper() == b"EVALSHA" else None
         try:

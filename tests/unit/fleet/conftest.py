@@ -6,7 +6,7 @@ import pytest
 
 from mst.errors import BrokerError
 from mst.fleet.keys import FleetKey, SigningKey
-from mst.fleet.ledger_states import Outcome
+from mst.fleet.ledger_states import Reply
 from mst.model.fleet import Envelope, ShardLimits, TrustedSigners
 
 
@@ -20,7 +20,7 @@ class ToldLedger:
         if self.away:
             raise BrokerError("away")
         self.told.append((done, sorted(started), sorted(finished)))
-        return Outcome("yes")
+        return Reply("yes")
 
     @property
     def finished(self):

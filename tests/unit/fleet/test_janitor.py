@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from mst.fleet.janitor import Janitor
 from mst.fleet.ledger_records import Head
-from mst.fleet.ledger_states import Entry, Outcome, State
+from mst.fleet.ledger_states import Entry, Reply, State
 from mst.model.fleet import ShardLimits
 from mst.store.uri import open_store
 
@@ -33,7 +33,7 @@ def expired_in_looks(locks, *, settle_s):
 
     def expire(ref, attempt):
         expired.append(attempt)
-        return Outcome("ignored")
+        return Reply("ignored")
 
     janitor = Janitor(
         owner="one",
