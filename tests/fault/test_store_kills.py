@@ -25,7 +25,7 @@ from mst.store.gc import find_leftovers
 from mst.store.layout import RunKeys
 from mst.store.units import StoredUnits
 from mst.store.verify import verify_run
-from mst.testing.servers import seaweedfs
+from mst.testing.servers import fake_gcs, seaweedfs
 
 RUN = "20260102T030405Z-abc123"
 KEYS = RunKeys("e", RUN)
@@ -331,6 +331,12 @@ def random_kills_in(kind, folder):
         yield lambda number: f"file:{folder / 'store'}/{number}", {}, writers
         writers.end()
         return
+    if kind == "gs":
+        with fake_gcs(folder) as server:
+            writers = Writers()
+            yield lambda number: server.uri(f"kills/{number}"), {}, writers
+            writers.end()
+        return
     with seaweedfs(folder / "weed", volume_mb=512) as server:  # Nobody removes what 500 pushes leave.
         writers = Writers(server.environ())
         yield lambda number: server.uri(f"kills/{number}"), server.environ(), writers
@@ -347,7 +353,7 @@ def several_packs(version):
 
 @pytest.mark.server
 @pytest.mark.timeout(120 + 6 * KILLS)
-@pytest.mark.parametrize("kind", ["file", "s3"])
+@pytest.mark.parametrize("kind", ["file", "s3", pytest.param("gs", marks=pytest.mark.long)])
 def test_pushes_killed_at_random_lose_and_mix_nothing(kind, tmp_path, capsys):
     """A store to which one state after the other is pushed; each push is killed at some moment, or comes through."""
     seed = int(os.environ.get("MST_TEST_SEED", "7"))
