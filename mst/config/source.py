@@ -100,8 +100,10 @@ def in_order(faults: Iterable[str]) -> list[str]:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'assertions'?)`, or an empty text when nothing known is near."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """` (did you mean 'assertions'?)`: what begins so, else what is spelt nearly so; an empty text when nothing is."""
+    names = list(known)
+    begun = [name for name in names if len(word) > 2 and name.startswith(word)]
+    found = begun or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 

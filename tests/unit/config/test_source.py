@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mst.config.source import read
+from mst.config.source import nearest, read
 from mst.errors import ConfigError
 
 
@@ -119,3 +119,10 @@ def test_toml_keys_inside_longer_texts_are_not_taken_for_places(tmp_path):
     assert source.place(("name",)) == "a.toml:4"
     assert source.data["a.b"]["c"] == "2024-01-01"
     assert source.place(("a.b", "c")) == "a.toml:5"
+
+
+def test_what_a_word_begins_is_nearer_than_what_it_looks_like():
+    known = ["contains_text", "not_contains_text", "file_contains", "equals"]
+    assert nearest("contains", known) == " (did you mean 'contains_text'?)"
+    assert nearest("equal", known) == " (did you mean 'equals'?)"
+    assert nearest("e", known) == ""
