@@ -79,7 +79,8 @@ def _row(run: RunManifest, *, latest: bool) -> StoredRunRow:
         latest=latest,
         files=len(run.files) + sum(pack.files for pack in run.packs),
         # What it shares with another run has a key of that run.
-        bytes=sum(one.size for one in (*run.files, *run.packs) if one.object is None),
+        bytes=sum(file.size for file in run.files if file.object is None)
+        + sum(pack.size for pack in run.packs if pack.object is None),
         pushed_at=run.created_at.isoformat(),
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TypeVar
 
-from mst.errors import CorruptFile, FormatError, NoChecksum, ObjectMissing
+from mst.errors import CorruptFile, FormatError, NoChecksum, ObjectMissing, WrongSize
 from mst.model.base import digest_bytes
 from mst.model.fleet import Closed, DispatchRecord
 from mst.model.sealed import Sealed
@@ -41,14 +41,18 @@ def verify_dispatch(store: Store, keys: DispatchKeys) -> Iterator[Wrong]:
         yield from _committed(store, keys, closed)
 
 
-def read_record(store: Store, key: str, kind: type[RecordT], **names: str) -> Iterator[Wrong]:
+def read_record(store: Store, key: str, kind: type[RecordT], **names: str) -> Generator[Wrong, None, RecordT | None]:
     """Check what is written once; the generator's value is the record, None when it is not there or wrong."""
     place = f"{store.uri}: {key}"
     try:
         data = store.get(key)
-        found = kind.from_json(data, place)
     except ObjectMissing:
         return None
+    except WrongSize as error:
+        yield Wrong(key, str(error))
+        return None
+    try:
+        found = kind.from_json(data, place)
     except NoChecksum as error:
         yield Wrong(key, str(error), unproven=True)
         found = kind.of_any_version(data, place)
