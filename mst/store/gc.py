@@ -19,6 +19,7 @@ from mst.store.age import GC_AGE, LEAST_AGE, folder_now
 from mst.store.contract import ObjectInfo, Store
 from mst.store.layout import generation_of
 from mst.store.listing import Listing
+from mst.store.transfer import each
 
 _RUN_OBJECT = re.compile(r"(?:blobs|packs|indexes)/[0-9a-f]{64}")
 _SHARD_MANIFEST = re.compile(r"shards/\d+/manifest\.json")
@@ -100,11 +101,12 @@ def remove(store: Store, leftover: Leftover) -> bool:
 
 
 def _all_listed(store: Store, eval_folder: str, *, now: datetime, age: timedelta) -> set[str]:
-    listed: set[str] = set()
-    for run_id in store.list_folder(f"{eval_folder}/runs").folders:
-        if RUN_ID.fullmatch(run_id):
-            listed.update(_listed_by(store, f"{eval_folder}/runs/{run_id}", now=now, age=age))
-    return listed
+    run_ids = filter(RUN_ID.fullmatch, store.list_folder(f"{eval_folder}/runs").folders)
+
+    def of_run(run_id: str) -> list[str]:
+        return list(_listed_by(store, f"{eval_folder}/runs/{run_id}", now=now, age=age))
+
+    return {key for keys in each(of_run, run_ids) for key in keys}
 
 
 def _listed_by(store: Store, folder: str, *, now: datetime, age: timedelta) -> Iterator[str]:
