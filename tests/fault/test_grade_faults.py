@@ -156,8 +156,10 @@ def check(ctx):
         time.sleep(60)
     while not os.path.exists({str(place)!r}):
         time.sleep(0.01)
-    if os.fork() == 0:
+    copy = os.fork()
+    if copy == 0:
         return {{"checks": [{{"name": "forged", "passed": False}}]}}
+    os.waitpid(copy, 0)  # it has returned by now
     return {{"checks": [{{"name": "a", "passed": True}}]}}
 """
     score = bench.checks(source)

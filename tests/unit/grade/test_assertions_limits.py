@@ -87,6 +87,12 @@ def test_unknown_is_not_zero(tmp_path):
     assert not both.skipped
 
 
+@pytest.mark.parametrize("usage", [{"input_tokens": 5}, {"output_tokens": 5}])
+def test_half_of_a_sum_is_no_sum(tmp_path, usage):
+    with pytest.raises(GraderError, match="not known: tokens"):
+        grade("within_limits", used(tmp_path, **usage), tokens=100)
+
+
 def test_a_known_excess_fails_whatever_is_unknown(tmp_path):
     assert not grade("within_limits", used(tmp_path), cost_usd=1, duration_s=1).passed
 

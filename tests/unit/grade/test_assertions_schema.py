@@ -101,6 +101,15 @@ def test_an_answer_that_cannot_be_checked_fails_and_is_not_left_out_of_the_rate(
     assert "to be checked" in grade(endless, answer).details
 
 
+@pytest.mark.filterwarnings("ignore")  # the library's own about fetching, were it to begin
+def test_a_reference_to_the_network_is_not_followed(grade, monkeypatch):
+    asked = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda request, *_, **__: asked.append(request))
+    with pytest.raises(GraderError, match="must stay inside the schema"):
+        grade({"$ref": "http://127.0.0.1:9/x"}, "1")
+    assert asked == []
+
+
 def test_a_schema_that_refers_to_itself_is_no_fault_of_the_answer(grade):
     with pytest.raises(GraderError, match="refers to itself"):
         grade({"$ref": "#"}, "1")

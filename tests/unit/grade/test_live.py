@@ -102,6 +102,17 @@ def test_a_judge_is_skipped_when_what_it_requires_is_missing(bench, tmp_path, co
         assert requires[0] in score.details
 
 
+@pytest.mark.parametrize("lacking", ["baseline", "candidate"])
+def test_a_pair_is_skipped_when_either_side_lacks_what_is_required(bench, tmp_path, counted, pair_of, lacking):
+    judge, calls = counted('{"preference": "first"}', role="pairwise", requires=["trial.diff"])
+    baseline, candidate = (
+        make_subject(tmp_path, variant=side, diff=None if side == lacking else "+1")
+        for side in ("baseline", "candidate")
+    )
+    assert bench.comparison(pair_of([baseline], [candidate]), judge).preferences["pairwise.j"].skipped
+    assert calls() == 0
+
+
 def test_a_path_that_can_never_exist_is_an_error(bench, tmp_path, counted):
     judge, _ = counted('{"score": 1}', requires=["expected.answer"])
     assert "must start with case. or trial." in bench.trial(make_subject(tmp_path), judge).errors["judge.j"]

@@ -69,6 +69,14 @@ def test_long_texts_keep_both_ends(tmp_path):
     assert len(user) < SECTION_CHARACTERS + 1000
 
 
+def test_the_mark_of_a_pair_depends_on_both_sides(tmp_path):
+    one, two, three = (make_subject(tmp_path, text=text, variant=text) for text in ("one", "two", "three"))
+    pairs = [(one, two), (one, three), (three, two)]
+    marks = [set(fences(pair_prompt(*pair, "r", Showing(), {}).user)) for pair in pairs]
+    assert all(len(mark) == 1 for mark in marks)
+    assert len(set.union(*marks)) == 3  # a program that knows the other's answer cannot tell what closes its own
+
+
 def test_a_pair_is_laid_out_alike_and_swaps_whole(tmp_path):
     one = make_subject(tmp_path, text="one", variant="v-one", diff="+1")
     two = make_subject(tmp_path, text="two", variant="v-two", diff="+2")
