@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError, UsageError
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, UsageError
 from mst.model.manifest import ManifestFile, RunManifest
 from mst.store.contract import Store
 from mst.store.find import read_run
@@ -50,7 +50,8 @@ def fetch_run(
     Raises:
         UsageError: the store has no such run, or `into` is there already.
         DigestMismatch: an object's bytes are not those that were stored; names the object and the file.
-        StoreError: an object that the manifest lists is gone, or a file can't be written.
+        ObjectMissing: an object that the manifest lists is gone; names it and the file.
+        StoreError: a file can't be written.
     """
     keys = RunKeys(eval_name, run_id)
     found = read_run(store, keys)
@@ -96,7 +97,7 @@ def fetch_listing(
 
     Raises:
         UsageError: `into` is there already.
-        DigestMismatch, CorruptFile, StoreError: see `fetch_run`.
+        DigestMismatch, CorruptFile, ObjectMissing, StoreError: see `fetch_run`.
     """
     if os.path.lexists(into):
         raise UsageError(f"{into} is there already; move it away, or fetch to another place")
@@ -114,7 +115,7 @@ def fetch_listing(
                 for found in each_as_it_ends(lambda job: job(), jobs(unpacker), workers=workers):
                     if found is not None:
                         unpacker.write(found)
-        except (DigestMismatch, CorruptFile) as error:
+        except (DigestMismatch, CorruptFile, ObjectMissing) as error:
             mend = f"'mst store push {listing.keys.run_id} --repair', where a good copy is, mends it"
             raise type(error)(f"{error}; {mend}") from error
         put_in_place(hidden, into)
@@ -132,7 +133,7 @@ def _download(store: Store, file: ManifestFile, key: str, path: Path) -> None:
     try:
         fetch_file(store, key, path, size=file.size, sha256=file.sha256)
     except ObjectMissing as error:
-        raise StoreError(f"{store.uri}: the object {key} ({file.path}) is listed but gone") from error
+        raise ObjectMissing(f"{store.uri}: the object {key} ({file.path}) is listed but gone") from error
     except DigestMismatch as error:
         raise DigestMismatch(f"{error} ({file.path})") from error
     if file.executable:

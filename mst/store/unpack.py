@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mst.errors import CorruptFile, DigestMismatch, ObjectMissing, StoreError
+from mst.errors import CorruptFile, DigestMismatch, ObjectMissing
 from mst.model.manifest import Pack, PackEntry
 from mst.store.contract import Store
 from mst.store.listing import Listing, read_pack_index
@@ -33,9 +33,9 @@ def read_pack(
     """The files of a listed pack with their bytes, checked. Memory: one range and the index.
 
     Raises:
-        StoreError: the index or the pack is gone, or the pack is too short; names the object.
+        ObjectMissing: the index or the pack is gone; names the object.
         DigestMismatch: an index or a file has other bytes than were stored; names object and file.
-        CorruptFile: the index says what it may not.
+        CorruptFile: the index says what it may not, or the pack is too short.
     """
     for window in windows(_index(store, listing, wanted, pack)):
         yield from _range(store, listing, pack, window)
@@ -75,7 +75,7 @@ def read_window(
 
     Raises:
         ObjectMissing: the pack is gone.
-        StoreError: it is too short.
+        WrongSize: it is too short.
         DigestMismatch: see `wrong`; names object and file.
     """
     data = store.get_range(key, window.start, window.length)
@@ -256,7 +256,7 @@ def _checked(store: Store, key: str, size: int, sha256: str, path: str) -> bytes
     try:
         data = store.get(key)
     except ObjectMissing as error:
-        raise StoreError(f"{store.uri}: the object {key} ({path}) is listed but gone") from error
+        raise ObjectMissing(f"{store.uri}: the object {key} ({path}) is listed but gone") from error
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         wrong = f"{len(data)} bytes instead of {size}" if len(data) != size else f"SHA-256 {found}"
@@ -264,5 +264,5 @@ def _checked(store: Store, key: str, size: int, sha256: str, path: str) -> bytes
     return data
 
 
-def _gone(store: Store, key: str, pack: Pack) -> StoreError:
-    return StoreError(f"{store.uri}: the object {key} ({pack.first} to {pack.last}) is listed but gone")
+def _gone(store: Store, key: str, pack: Pack) -> ObjectMissing:
+    return ObjectMissing(f"{store.uri}: the object {key} ({pack.first} to {pack.last}) is listed but gone")

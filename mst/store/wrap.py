@@ -45,16 +45,16 @@ class Patience:
         sleep: waits so many seconds; may raise to give up early (a drain, a cancel).
         clock: monotonic seconds.
         draw: a uniform number between two bounds.
-        check: what people are told to look at.
         notice: told, in a line for people, of every call that is still tried again after `NOTICE_S`, each once.
+        check: what people are told to look at.
     """
 
     patience_s: float = PATIENCE_S
     sleep: Callable[[float], None] = wait
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[float, float], float] = field(default=random.uniform)
-    check: str = CHECK
     notice: Callable[[str], None] = lambda _line: None
+    check: str = CHECK
 
     def start(self) -> Tries:
         """The count of one call's tries."""

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from mst.errors import CorruptFile, DigestMismatch, InfrastructureError, StoreError
+from mst.errors import CorruptFile, DigestMismatch, InfrastructureError, ObjectMissing, StoreError
 from mst.model.manifest import ManifestFile, PackHeader, ShardManifest
 from mst.store.fetch import fetch_run
 from mst.store.layout import RunKeys, index_key, pack_key
@@ -72,6 +72,9 @@ SHORT = [
         id="huge index",
     ),
     pytest.param(replaced(lambda m: KEYS.blob(m.files[0].sha256), BIG * 2), DigestMismatch, id="huge blob"),
+    pytest.param(lambda store, m: store.delete(KEYS.pack(m.packs[0].sha256)), ObjectMissing, id="no pack"),
+    pytest.param(lambda store, m: store.delete(KEYS.index(m.packs[0].index_sha256)), ObjectMissing, id="no index"),
+    pytest.param(lambda store, m: store.delete(KEYS.blob(m.files[0].sha256)), ObjectMissing, id="no blob"),
     pytest.param(indexed(lambda lines: lines[:-1]), CorruptFile, id="index of less"),
     pytest.param(indexed(lambda lines: lines[::-1]), CorruptFile, id="index out of order"),
     pytest.param(indexed(lambda lines: [{**lines[0], "path": "../x"}, *lines[1:]]), CorruptFile, id="index climbs"),
