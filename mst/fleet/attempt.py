@@ -41,6 +41,7 @@ from mst.model.manifest import ShardManifest
 from mst.model.shard import Hello, UnitKey, UsageReport
 from mst.process import tracing
 from mst.process.removal import remove_tree
+from mst.process.space import used_bytes
 from mst.providers.rates import rates_of
 from mst.sandboxes.cgroup import Group
 from mst.shards.archive import unpack
@@ -260,10 +261,12 @@ class Attempt:
         self, spec: ShardSpec, folder: Path, delivery: Delivery, lease: Lease, values: Mapping[str, str]
     ) -> AttemptOutcome:
         bounds = self._host.bounds
-        watch = Overuse(folder, disk_bytes=bounds.disk_bytes, time_s=bounds.time_s)
-        # a container's bounds are its engine's business
-        with confined(bounds if self._host.container is None else ShardBounds()) as group, watch:
-            outcome = self._supervise_in(group, watch, spec, folder, delivery, lease, values)
+        # a container's memory, processors and processes are its engine's business
+        with confined(bounds if self._host.container is None else ShardBounds()) as group:
+            channel = self._channel(group, folder)
+            measure = channel.used_bytes if isinstance(channel, ContainerChannel) else partial(used_bytes, [folder])
+            with Overuse(measure, disk_bytes=bounds.disk_bytes, time_s=bounds.time_s) as watch:
+                outcome = self._supervise_in(channel, watch, spec, delivery, lease, values)
             over_memory = group is not None and group.reached().get("memory", 0) > 0
         if over_memory and not outcome.ok:
             return replace(outcome, reason="out_of_memory", detail="the shard used more memory than it may")
@@ -271,15 +274,13 @@ class Attempt:
 
     def _supervise_in(
         self,
-        group: Group | None,
+        channel: Channel,
         watch: Overuse,
         spec: ShardSpec,
-        folder: Path,
         delivery: Delivery,
         lease: Lease,
         values: Mapping[str, str],
     ) -> AttemptOutcome:
-        channel = self._channel(group, folder)
         assert self._bundle is not None
         plan = self._bundle.record.plan
         handlers = Handlers(

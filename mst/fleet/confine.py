@@ -66,11 +66,9 @@ def container(image: str, bounds: ShardBounds) -> Machine:
     """A container for each shard, within these bounds. Removes those of workers that are gone.
 
     Raises:
-        UsageError: no such image here, or a bound that no engine keeps.
+        UsageError: no such image here.
         InfrastructureError: no engine answers, or the package is missing.
     """
-    if bounds.disk_bytes is not None:
-        raise UsageError("--shard-disk: an engine does not keep it; give its storage a quota, and leave the option out")
     engine()
     try:
         found = image_id(image)
@@ -82,6 +80,7 @@ def container(image: str, bounds: ShardBounds) -> Machine:
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
         pids=bounds.pids or PIDS,
+        file_bytes=bounds.disk_bytes,
         environment={"MST_IMAGE_DIGEST": found},
     )
 

@@ -1,8 +1,8 @@
 """Disk and time of one shard, watched rather than kept by the kernel: this needs neither root nor a file system.
 
-What a shard writes lies below one folder (its `TMPDIR` too). A thread adds that folder up again and again and never
-spends more than a tenth of its time on it, so a fast writer is a little over its bound before it is ended. The kernel
-keeps one part: no single file gets larger than the whole bound.
+What a shard writes lies below one folder (its `TMPDIR` too), or in its container. A thread has that added up again and
+again and never spends more than a tenth of its time on it, so a fast writer is a little over its bound before it is
+ended. The kernel keeps one part: no single file gets larger than the whole bound.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
-from mst.process.space import used_bytes
 from mst.shards.contract import LossReason
 
 PACE_S = 1.0
+Measure: TypeAlias = Callable[[int, threading.Event], int]
+"""Adds up what a shard takes of a disk; may end early when that is more than the number, or when the event is set."""
+
 IDLE_PARTS = 10
 """A scan is followed by a rest of at least this many times its duration."""
 
@@ -26,13 +28,15 @@ class Overuse:
     """Watches a shard from entering to leaving.
 
     Args:
-        folder: that everything it writes lies in.
-        disk_bytes: how much may lie there; None watches nothing.
+        measure: adds up what it wrote.
+        disk_bytes: how much that may be; None watches nothing.
         time_s: how long it may take, waiting for turns included; time in which the machine slept does not count.
     """
 
-    def __init__(self, folder: Path, *, disk_bytes: int | None, time_s: float | None, pace_s: float = PACE_S) -> None:
-        self._folder = folder
+    def __init__(
+        self, measure: Measure, *, disk_bytes: int | None, time_s: float | None, pace_s: float = PACE_S
+    ) -> None:
+        self._measure = measure
         self._disk_bytes = disk_bytes
         self._time_s = time_s
         self._pace_s = pace_s
@@ -67,7 +71,7 @@ class Overuse:
         pause_s = self._pace_s
         while not self._ended.wait(pause_s):
             began = time.monotonic()
-            if used_bytes([self._folder], self._disk_bytes, self._ended) > self._disk_bytes:
+            if self._measure(self._disk_bytes, self._ended) > self._disk_bytes:
                 self._is_full = True
                 return
             pause_s = max(self._pace_s, IDLE_PARTS * (time.monotonic() - began))

@@ -46,6 +46,7 @@ class Machine:
     Attributes:
         image: its immutable ID.
         network: Docker's name: `none`, `bridge`, or one of the user's.
+        file_bytes: no file in it gets larger.
     """
 
     image: str
@@ -53,6 +54,7 @@ class Machine:
     cpus: float | None = None
     memory_bytes: int | None = None
     pids: int = PIDS
+    file_bytes: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     mounts: Mapping[str, str] = field(default_factory=dict)
 
@@ -235,6 +237,18 @@ class ContainerChannel:
             self._container.put_archive("/", pack.data())
         return target
 
+    def used_bytes(self, _most: int, _stop: threading.Event) -> int:
+        """What the worker's container takes of the engine's disk, beside its image; 0 when that is not known."""
+        from docker.errors import DockerException  # noqa: PLC0415 - an extra
+
+        container = self._container
+        if container is None:
+            return 0
+        with contextlib.suppress(DockerException):
+            for found in engine().api.containers(size=True, filters={"id": container.id}):
+                return int(found.get("SizeRw") or 0)
+        return 0
+
     def close(self) -> None:
         """See `Channel.close`. What `keep` says stays, for a look at it."""
         from docker.errors import DockerException  # noqa: PLC0415 - an extra
@@ -253,11 +267,15 @@ class ContainerChannel:
             container.remove(force=True, v=True)
 
     def _create(self, argv: list[str]) -> Container:
+        from docker.types import Ulimit  # noqa: PLC0415 - an extra
+
         spec = self._spec
+        largest = spec.file_bytes
         settings: dict[str, Any] = {
             "nano_cpus": None if spec.cpus is None else int(spec.cpus * 1e9),
             "mem_limit": spec.memory_bytes,
             "memswap_limit": spec.memory_bytes,
+            "ulimits": None if largest is None else [Ulimit(name="fsize", soft=largest, hard=largest)],
         }
         return engine().containers.create(
             spec.image,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import textwrap
+import threading
 from itertools import count
 
 import pytest
@@ -86,6 +88,30 @@ class TestContainerChannel(ChannelContract):
         assert process.ran_out_of_memory()
         process.kill()
         channel.close()
+
+    def test_what_a_container_writes_is_added_up_and_no_file_gets_too_large(self, tmp_path, bundle, results):
+        script = """
+        for name in ("one", "two"):
+            with open(f"/tmp/{name}", "wb", buffering=0) as file:
+                written = 0
+                try:
+                    while True:
+                        written += file.write(bytes(1 << 20))
+                except OSError as error:
+                    say(written=written, why=error.strerror)
+        time.sleep(600)
+        """
+        channel = channel_for(tmp_path, textwrap.dedent(script), file_bytes=3 << 20)
+        unlimited = threading.Event()
+        assert channel.used_bytes(0, unlimited) == 0, "it has none yet"
+        process = channel.start(["grade-shard"], bundle=bundle, results=results)
+        lines = process.lines()
+        for _ in range(2):
+            assert json.loads(next(lines)) == {"written": 3 << 20, "why": "File too large"}
+        assert 6 << 20 <= channel.used_bytes(0, unlimited) < 8 << 20
+        process.kill()
+        channel.close()
+        assert channel.used_bytes(0, unlimited) == 0
 
     @pytest.mark.parametrize(("keep", "code", "stays"), [("always", 0, 1), ("failed", 0, 0), ("failed", 3, 1)])
     def test_what_keep_says_stays_for_a_look(self, tmp_path, bundle, results, keep, code, stays):

@@ -162,7 +162,6 @@ def test_a_stored_run_that_is_not_what_was_collected_is_not_sent(bed, mst, tmp_p
     ("settings", "arguments", "expected"),
     [
         ({}, [], "--trusted"),
-        ({}, ["--shard-image", "x", "--shard-disk", "1"], "--shard-disk: an engine does not keep it"),
         ({"MST_BROKER_URL": None}, ["--trusted"], "MST_BROKER_URL is not set"),
         ({"MST_STORE": None}, ["--trusted"], "MST_STORE is not set"),
         ({"MST_FLEET_KEY_FILE": None}, ["--trusted"], "MST_FLEET_KEY_FILE is not set"),

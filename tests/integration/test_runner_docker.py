@@ -173,7 +173,9 @@ def test_a_worker_of_a_fleet_gives_each_shard_a_container(engine, project):
     [run] = (project / ".mst-results").rglob("runs/*")
     with fleet(project) as running:
         host = {"DOCKER_HOST": os.environ["DOCKER_HOST"]} if "DOCKER_HOST" in os.environ else {}
-        worker = running.start("--shard-image", MADE, "--shard-memory", "1", env=host, trusted=False)
+        worker = running.start(
+            "--shard-image", MADE, "--shard-memory", "1", "--shard-disk", "2", env=host, trusted=False
+        )
         ended = start_mst(
             "grade", run, "--runner", "celery", "--runner-option", "shards=1", cwd=project, env=running.coordinator
         )
@@ -183,6 +185,32 @@ def test_a_worker_of_a_fleet_gives_each_shard_a_container(engine, project):
         assert {manifest["machine"]["image"] for manifest in manifests} == {containers.image_id(MADE)}, said
         assert worker.drain() == 0
     assert of_image(engine) == []
+
+
+@pytest.mark.long
+def test_a_shard_that_fills_its_container_is_ended_and_its_unit_given_up(engine, project):
+    fill = "read word; case $word in *2) for n in 1 2 3 4; do head -c 20000000 /dev/zero > $n; done; sleep 600;; esac"
+    (project / "eval.yaml").write_text(
+        json.dumps(
+            {
+                "name": "filling",
+                "datasets": [{"file": "cases.yaml"}],
+                "client": "command",
+                "client_options": {"argv": ["sh", "-c", f"{fill}; echo $word"]},
+                "assertions": [{"contains_text": "word"}],
+            }
+        )
+    )
+    with fleet(project) as running:
+        host = {"DOCKER_HOST": os.environ["DOCKER_HOST"]} if "DOCKER_HOST" in os.environ else {}
+        options = ("--work", "collect", "--shard-image", MADE, "--shard-disk", "0.05")
+        worker = running.start(*options, env=host, trusted=False)
+        run = ("run", "eval.yaml", "--runner", "celery", "--runner-option", "shards=1", "--runner-option", "wait=true")
+        said, told = start_mst(*run, cwd=project, env=running.coordinator).communicate(timeout=300)
+        assert "it used more disk than a shard may" in told, (said, worker.log)
+        assert worker.log.count("the shard used more than the 0.05 GiB of disk that it may") == 2, worker.log
+    records = [json.loads(path.read_text()) for path in (project / ".mst-results").rglob("transcripts/*/*/0.json")]
+    assert len([record for record in records if record["status"] == "completed"]) == 5, told
 
 
 def passed(project):

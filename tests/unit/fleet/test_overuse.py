@@ -2,32 +2,38 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from mst.errors import UsageError
 from mst.fleet.confine import ShardBounds
 from mst.fleet.overuse import Overuse, cap_files
+from mst.process.space import used_bytes
 from mst.testing.commandline import until
 
 MIB = 1024**2
 
 
 def test_too_much_disk_is_found_and_named(tmp_path):
-    with Overuse(tmp_path, disk_bytes=2 * MIB, time_s=None, pace_s=0.01) as watch:
+    with Overuse(partial(used_bytes, [tmp_path]), disk_bytes=2 * MIB, time_s=None, pace_s=0.01) as watch:
         assert watch.found() is None
         (tmp_path / "large").write_bytes(b"x" * 3 * MIB)
         reason, detail = until(watch.found, "the watch has seen it")
     assert (reason, detail) == ("disk", "the shard used more than the 0.00195 GiB of disk that it may")
 
 
-def test_too_much_time_is_found_and_named(tmp_path):
-    with Overuse(tmp_path, disk_bytes=None, time_s=0.0) as watch:
+def test_too_much_time_is_found_and_named():
+    with Overuse(unasked, disk_bytes=None, time_s=0.0) as watch:
         assert watch.found() == ("time", "the shard took longer than the 0 s that it may")
 
 
-def test_without_bounds_nothing_is_found(tmp_path):
-    with Overuse(tmp_path, disk_bytes=None, time_s=None) as watch:
+def unasked(_most, _stop):
+    pytest.fail("nobody need add up what has no bound")
+
+
+def test_without_bounds_nothing_is_found():
+    with Overuse(unasked, disk_bytes=None, time_s=None) as watch:
         assert watch.found() is None
 
 
