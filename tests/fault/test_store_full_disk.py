@@ -44,10 +44,9 @@ def check_line(ended):
     assert line.endswith("; free some space there")
 
 
-@pytest.mark.parametrize("limit", [1000, 1_000_000], ids=["a small file", "a large one"])
-def test_a_file_that_does_not_fit(store, tmp_path, limit):
+def test_a_file_that_does_not_fit(store, tmp_path):
     fetch = [*FETCH, "--results", store, "--output-dir", str(tmp_path / "out")]
-    limited = ["prlimit", f"--fsize={limit}", *fetch]
+    limited = ["prlimit", "--fsize=1000", *fetch]
     check_line(subprocess.run(limited, check=False, capture_output=True, text=True, timeout=120))
     assert tree(tmp_path / "out") == {}
     subprocess.run(fetch, check=True, capture_output=True, timeout=120)
