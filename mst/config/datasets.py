@@ -201,7 +201,9 @@ def _csv(path: Path) -> Iterator[Row]:
             if (fault := separator_fault(header)) is not None:
                 raise ConfigError(f"{path}:1: {fault}")
             # A column that nobody knows is one fault, of the first line, and not one of every row.
-            named = {(sources.snake(column),): (1, 1) for column in unknown_columns(header, CaseWritten.model_fields)}
+            named: dict[Keys, tuple[int, int]] = {
+                (sources.snake(column),): (1, 1) for column in unknown_columns(header, CaseWritten.model_fields)
+            }
             line = reader.line_num + 1
             for row in reader:
                 source = _line_source(path, line, named)
