@@ -20,6 +20,7 @@ from mst.model.shard import DispatchPlan
 from mst.shards.archive import unpack
 from mst.shards.contract import ShardSpec
 from mst.shards.coordinate import PLAN
+from mst.store.commit import MEND_DISPATCH
 from mst.store.contract import Store
 from mst.store.layout import DispatchKeys, RunKeys
 
@@ -46,13 +47,27 @@ def _recall_plan(store: Store, keys: DispatchKeys, folder: Path) -> None:
     except ObjectMissing:
         return
     with suppress(ObjectMissing):
-        record = DispatchRecord.of_any_version(store.get(keys.record), f"{store.uri}: {keys.record}")
+        record = read_record(store, keys)
         if record.plan_sha256 not in (None, digest_bytes(data)):
             raise CorruptFile(f"{place}: is not the plan that was sent; go on from the machine that sent it")
     plan = DispatchPlan.from_json(data, place)
     for shard in plan.shards:
         (folder / str(shard.index) / "results").mkdir(parents=True, exist_ok=True)
     write_atomic(folder / PLAN, data)
+
+
+def read_record(store: Store, keys: DispatchKeys) -> DispatchRecord:
+    """A dispatch as it was sent.
+
+    Raises:
+        ObjectMissing: it was not.
+        CorruptFile: the record is not as it was written; says what mends it.
+    """
+    data = store.get(keys.record)
+    try:
+        return DispatchRecord.of_any_version(data, f"{store.uri}: {keys.record}")
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; {MEND_DISPATCH}") from error
 
 
 def bring_bundles(store: Store, keys: DispatchKeys, record: DispatchRecord, shards: Sequence[ShardSpec]) -> None:

@@ -26,7 +26,7 @@ from mst.fleet.dispatch_book import DispatchBook
 from mst.fleet.embedded_fleet import FLEET_FOLDER, EmbeddedFleet, remove_left_dispatches
 from mst.fleet.follow import Follower, outcome_of
 from mst.fleet.grants import GrantSlots
-from mst.fleet.handover import bring_bundles, recall_plans
+from mst.fleet.handover import bring_bundles, read_record, recall_plans
 from mst.fleet.host import Send, celery_sender, send_shard
 from mst.fleet.janitor import Janitor
 from mst.fleet.keys import load_recipients, load_signing_key
@@ -457,7 +457,7 @@ class CeleryRunner:
             stores.append(open_store(f"file:{own.resolve()}"))
         for store in stores:
             with suppress(ObjectMissing):
-                return store, DispatchRecord.of_any_version(store.get(keys.record), f"{store.uri}: {keys.record}")
+                return store, read_record(store, keys)
         return None
 
     def recover(self, shards: Sequence[ShardSpec]) -> None:

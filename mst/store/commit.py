@@ -15,6 +15,7 @@ from mst.store.layout import RunKeys, ShardKeys, latest_key, runs_folder
 CLAIM_TRIES = 1000
 LATEST_TRIES = 16
 MEND = "delete it and attach again: the shard's finished units are taken over"
+MEND_DISPATCH = "delete it and attach again: what it lost is done again"
 MEND_LATEST = "'mst store push RUN --repair' of the eval's newest run writes it again"
 
 Commit = Literal["committed", "mine", "fenced"]

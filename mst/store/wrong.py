@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from mst.store.commit import MEND as MEND_SHARD
-from mst.store.commit import MEND_LATEST
+from mst.store.commit import MEND_DISPATCH, MEND_LATEST
 
 _RUN = re.compile(r"/runs/(?P<run>[^/]+)(?:/|$)")
 _DISPATCH = re.compile(r"/dispatches/(?P<run>[^/]+)/")
@@ -50,5 +50,7 @@ class Wrong:
         over = "of a dispatch that is over, nothing"
         if re.search(r"/shards/\d+/manifest\.json$", self.key):
             return f"{self.key}: {MEND_SHARD}; {over}"
+        if self.key.endswith("/dispatch.json"):
+            return f"{self.key}: {MEND_DISPATCH}; {over}"
         again = f"'mst attach {run}', then 'mst grade {run} --resume', do again what is lost"
         return f"dispatches of {run}: {again}; {over}"

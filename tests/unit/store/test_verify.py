@@ -244,7 +244,8 @@ def test_each_wrong_object_says_what_mends_it(store, push, run_dir, dispatched):
         KEYS.manifest(1): "the next generation counts",
         leftover: "mst store gc",
         KEYS.claim: "keeps its number",
-        DISPATCH.record: f"mst attach {RUN}",
+        DISPATCH.record: "delete it and attach again",
+        DISPATCH.closed: f"mst attach {RUN}",
         SHARD.manifest: "delete it and attach again",
     }
     for key in keys:
