@@ -37,7 +37,7 @@ EXIT_CODES: dict[int, str] = {
     0: "done",
     1: "the gate failed, or an oracle or noop check did",
     2: "usage or configuration",
-    3: "incomplete: something has no result yet; resume finishes it",
+    3: "incomplete: something has no result yet, as at a deadline; resume finishes it",
     4: "infrastructure: broker or store unreachable, corrupt manifest, truncated bundle",
     5: "refused: signature, admission or policy",
     130: "interrupted",
