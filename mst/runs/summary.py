@@ -297,6 +297,11 @@ def _warnings(totals: Totals, phases: Phases) -> list[str]:
         for found in totals.variants.values()
         if graded and found.fates[Fate.UNGRADED]
     )
+    warnings.extend(
+        f"{found.name}: its program ended with an error in every trial; 'mst diagnose' tells which."
+        for found in totals.variants.values()
+        if found.collected and found.broken_off == found.collected
+    )
     if len(totals.variants) > 1 and len(totals.cases) < FEW_CASES:
         warnings.append(f"{len(totals.cases)} cases are too few for any verdict: at least {FEW_CASES} must differ.")
     return warnings

@@ -44,6 +44,7 @@ class VariantTotals:
     tool_calls: int = 0
     used: set[str] = field(default_factory=set)
     collected: int = 0
+    broken_off: int = 0
     retried: int = 0
     superseded: int = 0
 
@@ -71,6 +72,7 @@ class VariantTotals:
         if record is None:
             return
         self.collected += not record.infrastructure_error
+        self.broken_off += record.error_kind == "agent"
         self.incomplete += record.status == "incomplete"
         self.retried += record.attempts_before > 0
         self.superseded += record.attempts_before

@@ -44,21 +44,23 @@ class Cases:
         self.totals = Totals(PLAN, ["a", "b"])
         self.count = 0
 
-    def add(self, passed, *, metric=None, tags=(), family=None, calls=None):
+    def add(self, passed, *, metric=None, tags=(), family=None, calls=None, ended=None):
         metadata = {"cluster": family} if family else {}
         case = Case(id=f"c{self.count}", dataset="d", tags=list(tags), metadata=metadata)
         self.count += 1
-        trials = [self._trial(case, name, number, passed, metric or {}) for name in "ab" for number in range(3)]
+        trials = [
+            self._trial(case, name, number, passed, metric or {}, ended or {}) for name in "ab" for number in range(3)
+        ]
         comparisons = [] if calls is None else [self._comparison(case, calls)]
         graded = GradedCase(case=case, trials=trials, comparisons=comparisons)
         self.totals.add(graded, case_results(PLAN, graded, ["a", "b"]))
 
-    def _trial(self, case, name, number, passed, metric):
+    def _trial(self, case, name, number, passed, metric, ended):
         key = TrialKey(variant=name, case_id=case.id, trial=number)
         score = GraderScore(passed=number < passed[name], metrics={"lines": metric.get(name)})
         return GradedTrial(
             key=key,
-            subject=make_subject(self.folder, text="x", variant=name),
+            subject=make_subject(self.folder, text="x", variant=name, error_kind=ended.get(name)),
             grading=TrialGrading(key=key, trial_digest="", scores={"checks": score}, identities={}),
         )
 
@@ -172,10 +174,20 @@ def test_a_regression_that_fell_has_its_trials_and_its_test(cases):
     assert fell.trials_needed == 4
 
 
+def test_a_variant_whose_program_always_breaks_off_is_named(cases):
+    cases.add({"a": 3, "b": 0}, ended={"a": "agent", "b": "agent"})
+    cases.add({"a": 3, "b": 0}, ended={"b": "agent"})
+    [warning] = [said for said in summary(cases).warnings if "ended with an error" in said]
+    assert warning.startswith("b: ")
+
+
 def verdicts(cases):
-    plan_run = _Run.record
+    return summary(cases).verdicts
+
+
+def summary(cases):
     phases = Phases(collect="complete", grade="complete")
-    return summarize(plan_run, cases.totals, phases, timestamp="", duration_ms=0, previous=None).verdicts
+    return summarize(_Run.record, cases.totals, phases, timestamp="", duration_ms=0, previous=None)
 
 
 class _Run:
