@@ -18,7 +18,8 @@ def cancelled_by_interrupt(cancel: Cancel) -> Iterator[None]:
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if cancel.is_set():
-            raise KeyboardInterrupt
+            cancel.leave()
+            return
         click.echo("\nmst: stopping after the units in flight; once more to leave at once", err=True)
         cancel.set("interrupted by the user" if number == signal.SIGINT else "the coordinator was asked to end")
 

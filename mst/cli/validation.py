@@ -150,7 +150,7 @@ def validate(config: Path, stand_ins: Sequence[str], secrets_file: Path | None, 
             for name in stand_ins:
                 stand_in = cast("StandIn", name)
                 if where.runner == "local":
-                    found.checks[name] = asyncio.run(check_cases(resolved, stand_in, secrets=secrets, cancel=cancel))
+                    found.checks[name] = cancel.run(check_cases(resolved, stand_in, secrets=secrets, cancel=cancel))
                 else:
                     shards = _shards(where.runner, kind, options, resolved, secrets, secrets_file)
                     found.checks[name] = _in_shards(resolved, stand_in, shards, cancel)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import shutil
 import tempfile
@@ -100,7 +99,7 @@ def collect_here(request: CollectRequest, cancel: Cancel) -> str | None:
     try:
         # not below the run folder: a program under test would find the user's repository from its workspace
         with scratch_folder("collect") as scratch:
-            return asyncio.run(_collect_here(request, cancel, scratch, limiter))
+            return cancel.run(_collect_here(request, cancel, scratch, limiter))
     finally:
         limiter.close()
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from mst.model.base import Model
 from mst.model.keys import ComparisonKey, TrialKey
 from mst.model.shard import Hello, UnitKey, Work
 
+R = TypeVar("R")
 LossReason = Literal[
     "protocol",
     "exited",
@@ -143,6 +145,8 @@ class Cancel:
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._running: asyncio.Task[Any] | None = None
+        self._is_left = False
         self.reason = ""
         self.grace_s: float | None = None
 
@@ -158,6 +162,41 @@ class Cancel:
     def wait(self, timeout_s: float) -> bool:
         """Wait for it at most this long; returns whether it was asked for."""
         return self._event.wait(timeout_s)
+
+    def run(self, main: Coroutine[Any, Any, R]) -> R:
+        """What `asyncio.run` does, in the main thread, and `leave` ends it.
+
+        Raises:
+            KeyboardInterrupt: `leave` was called; everybody has cleaned up.
+        """
+
+        async def running() -> R:
+            self._running = asyncio.current_task()
+            try:
+                return await main
+            finally:
+                self._running = None
+
+        try:
+            return asyncio.run(running())
+        except asyncio.CancelledError:
+            if self._is_left:
+                raise KeyboardInterrupt from None
+            raise
+
+    def leave(self) -> None:
+        """Have `run` cancelled as a whole; for a signal's handler.
+
+        An error out of the handler would hit whatever a task is just doing, its clearing away too, and end the event
+        loop under the others.
+
+        Raises:
+            KeyboardInterrupt: nothing runs; or this is the second call, and whoever clears away does so for too long.
+        """
+        if self._running is None or self._is_left:
+            raise KeyboardInterrupt
+        self._is_left = True
+        self._running.get_loop().call_soon_threadsafe(self._running.cancel)
 
 
 @dataclass(frozen=True, kw_only=True)

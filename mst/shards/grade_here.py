@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 
 from mst.grade.contract import GradingSource
@@ -35,7 +34,7 @@ def grade_here(grading: GradingUnderWay, run: RunRecord, earlier: EarlierGrading
             redactor=Redactor(request.secrets.values()),
             earlier=lookup(request, earlier) if earlier is not None else lambda _key: None,
         )
-        summary = asyncio.run(_walked(grading, run, live, earlier))
+        summary = grading.context.cancel.run(_walked(grading, run, live, earlier))
     clear_work(folder.work)
     return Graded(folder=folder, summary=summary)
 

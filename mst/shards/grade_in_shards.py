@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from mst.config.registry import plugin_versions
@@ -114,7 +113,7 @@ def _assembled(
         plan=request.plan, trials=request.source, source=source, variants=request.variants, cancel=Cancel()
     )
     cases = request.inputs.cases
-    summary = asyncio.run(assemble(folder, run, walk, cases, on_case=context.on_case, kept_elsewhere=True))
+    summary = context.cancel.run(assemble(folder, run, walk, cases, on_case=context.on_case, kept_elsewhere=True))
     if not context.cancel.is_set():
         clear_work(folder.work)
     return Graded(folder=folder, summary=summary, refused=refuse_terminal(outcomes))
