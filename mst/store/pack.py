@@ -291,8 +291,3 @@ def windows(entries: Iterable[PackEntry], *, range_bytes: int = RANGE_BYTES) -> 
         end = max(end, stop)
     if group:
         yield Window(start, end - start, tuple(group))
-
-
-def may_hold(pack: Pack, path: str) -> bool:
-    """Whether a pack's index can name this path."""
-    return pack.first <= path <= pack.last
